@@ -1,0 +1,86 @@
+"""Errors of the engine. The tree, below the log's own TrialogError:
+
+    TrialogError
+      ConfigError              what the user gave is wrong: file, key, what was found, what to do
+        TaskError              a task folder can't be used
+      CommandRefused           the command makes no sense in the state that things are in
+        JobLocked              another process owns the job
+      SandboxError             a sandbox could not do what was asked
+        SandboxUnavailable     no engine, no namespaces
+        ImageError             no such image, or it can't be built
+        SandboxStartTimeout    the sandbox did not come up in time
+        SandboxGone            the sandbox went away under our hands
+
+A failing agent or verifier is an event, not an exception.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..events.errors import TrialogError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class ConfigError(TrialogError):
+    """Something the user gave is wrong. The message names file and key."""
+
+    def __init__(
+        self, message: str, *, file: Path | str | None = None, key: str | None = None
+    ) -> None:
+        self.file = file
+        self.key = key
+        place = ": ".join(str(part) for part in (file, key) if part is not None)
+        super().__init__(f"{place}: {message}" if place else message)
+
+
+class TaskError(ConfigError):
+    """A task folder can't be used."""
+
+
+class CommandRefused(TrialogError):  # noqa: N818 - a refusal is no fault of the program
+    """The command makes no sense in the state that things are in."""
+
+
+class JobLocked(CommandRefused):
+    """Another process owns the job."""
+
+    def __init__(self, job: str, pid: int | None, host: str | None) -> None:
+        self.job = job
+        self.pid = pid
+        self.host = host
+        super().__init__(
+            f"job {job} is run by process {pid} on {host}; wait for it, or stop it first"
+        )
+
+
+class SandboxError(TrialogError):
+    """A sandbox could not do what was asked."""
+
+    category = "sandbox_failed"
+
+
+class SandboxUnavailable(SandboxError):
+    """There is no engine, or this machine forbids what the sandbox needs."""
+
+    category = "sandbox_unavailable"
+
+
+class ImageError(SandboxError):
+    """There is no such image, or it can't be built."""
+
+    category = "image_unavailable"
+
+
+class SandboxStartTimeout(SandboxError):
+    """The sandbox did not come up within its deadline."""
+
+    category = "start_timeout"
+
+
+class SandboxGone(SandboxError):
+    """The sandbox went away under the engine's hands."""
+
+    category = "sandbox_lost"

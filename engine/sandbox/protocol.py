@@ -1,0 +1,198 @@
+"""What a sandbox is, for everyone who uses one. Docker and bubblewrap pass one contract suite.
+
+A sandbox lives through *phases*: the agent's, then the verifier's. A phase is one command that
+runs from a first process of its own, and when `run` returns, nothing of that phase runs any more,
+however it was started (setsid, double fork, another user): so nothing the agent left can touch
+the grading. Between phases the file system stays.
+
+Folders of the host are mounted before the first phase. A mount's source is looked up again when a
+phase starts, so the engine fills or swaps the folder (rename it away, make a new one) in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal, Protocol
+
+import msgspec
+
+from ...events.kinds.parts import Limits, Process, SkippedPath
+
+
+class ImageRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a task says of its image. Neither name nor folder: the host's system or a default."""
+
+    task: str
+    """For messages."""
+    name: str | None = None
+    """An image reference (`docker_image`)."""
+    digest: str | None = None
+    """On a resume: exactly this image, or an ImageError that names it."""
+    dockerfile: Path | None = None
+    context: Path | None = None
+    """The build context; with `dockerfile`."""
+    build_timeout_sec: float
+
+
+class Image(msgspec.Struct, frozen=True, kw_only=True):
+    """An image that is ready to use."""
+
+    name: str | None
+    """Null: the host's own system."""
+    digest: str | None = None
+    repository_digest: str | None = None
+    workdir: str | None = None
+    entrypoint: bool = False
+    """It has an ENTRYPOINT, which is run."""
+    user: str | None = None
+    build_seconds: float | None = None
+    planted_rewards: dict[str, str | None] = {}
+    """Reward files that are baked into the image: path → SHA-256 (null: no regular file)."""
+
+
+class Mount(msgspec.Struct, frozen=True, kw_only=True):
+    """A folder of the host, seen inside."""
+
+    source: Path
+    target: str
+    readonly: bool = False
+
+
+class SandboxSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """What to make."""
+
+    job: str
+    trial: str
+    log_id: str
+    """Which log the trial belongs to; a label, so that only its own things are reaped."""
+    image: Image
+    workdir: str
+    """The workspace's path inside; made where it does not exist."""
+    env: dict[str, str] = {}
+    """Of both phases. The image's own PATH stays unless it is named here."""
+    limits: Limits
+    mounts: list[Mount] = []
+    scratch: Path
+    """A folder of the host for this sandbox alone; backends keep their files in it."""
+    workspace: Path | None = None
+    """A saved workspace (see `save_tree`) to start from, exactly, in place of the image's."""
+    separate_users: bool = False
+    """A phase will run as a user other than the image's."""
+
+
+class Command(msgspec.Struct, frozen=True, kw_only=True):
+    """One phase."""
+
+    argv: list[str]
+    env: dict[str, str] = {}
+    stdin: bytes = b""
+    user: str | None = None
+    """Null: the image's own user."""
+    timeout: float | None = None
+    """Seconds; then all of the phase is killed."""
+    idle_timeout: float | None = None
+    """Seconds without output; then all of the phase is killed."""
+    start_timeout: float = 60.0
+    """Seconds until the phase's first process must run; past it SandboxStartTimeout is raised."""
+
+
+class Exit(msgspec.Struct, frozen=True, kw_only=True):
+    """How a phase ended."""
+
+    ended_by: Literal["exit", "timeout", "idle"]
+    code: int | None
+    """Null when it was stopped; 128 + n when a signal n ended it."""
+    duration: float
+    left: list[Process] = []
+    """Processes that were still there and were killed."""
+    out_of_memory: bool = False
+
+
+class Tree(msgspec.Struct, frozen=True, kw_only=True):
+    """What `save_tree` packed."""
+
+    size: int
+    """Bytes of the files in it."""
+    files: int
+    skipped: list[SkippedPath] = []
+
+
+class TreeTooLarge(Exception):  # noqa: N818 - not a fault: the caller warns and goes on
+    """A tree is over the cap; nothing was kept."""
+
+    def __init__(self, cap: int) -> None:
+        self.cap = cap
+        super().__init__(f"more than {cap} bytes")
+
+
+class Sandbox(Protocol):
+    """A sandbox that was made."""
+
+    @property
+    def id(self) -> str:
+        """What the backend calls it."""
+        ...
+
+    @property
+    def warnings(self) -> list[tuple[str, str]]:
+        """Codes and messages of what could not be had as asked (limits, say)."""
+        ...
+
+    async def run(self, command: Command, output: Callable[[bytes], None]) -> Exit:
+        """Run one phase to its end; `output` is called with what it prints, as it comes.
+
+        When it is cancelled, everything in the sandbox is killed first. Raises SandboxGone and
+        SandboxStartTimeout.
+        """
+        ...
+
+    async def save_tree(self, path: str, destination: Path, *, cap: int) -> Tree:
+        """Pack a folder of the sandbox into a deterministic zstd-compressed tar.
+
+        Nothing runs inside meanwhile. Raises TreeTooLarge, SandboxGone.
+        """
+        ...
+
+    async def copy_file(self, path: str, destination: Path, *, cap: int) -> None | SkippedPath:
+        """Copy a regular file out, or every regular file below a folder.
+
+        A path that is a link, or that leads through one, is not followed and is given back.
+        """
+        ...
+
+    async def changed_outside(self) -> list[str] | None:
+        """Paths changed outside the workspace and the mounts; null where that can't be told."""
+        ...
+
+    async def remove(self) -> None:
+        """Kill what runs and remove everything; never fails because it is gone already."""
+        ...
+
+
+class SandboxBackend(Protocol):
+    """A way to make sandboxes."""
+
+    @property
+    def name(self) -> Literal["docker", "bubblewrap"]:
+        """As in SandboxStarted."""
+        ...
+
+    async def prepare(self, request: ImageRequest) -> Image:
+        """Have the image ready: build it, find it, pull it. Once a task and job; may be repeated.
+
+        Raises ImageError; on bubblewrap also for a task that needs an image of its own.
+        """
+        ...
+
+    async def create(self, spec: SandboxSpec) -> Sandbox:
+        """Make a sandbox. Raises SandboxError."""
+        ...
+
+    async def reap(self, *, log_id: str | None = None) -> list[str]:
+        """Remove what dead engines left behind (of this log, or of any): names of what went."""
+        ...
+
+    async def aclose(self) -> None:
+        """Give connections back."""
+        ...

@@ -1,0 +1,162 @@
+"""What an agent did: the steps, calls and messages between its start and its end."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from ..payload import Payload
+from ..values import BlobRef, Json, Text
+from .parts import AppState, Output, StateChange, Target, Usage
+
+
+class AgentStarted(Payload):
+    """The agent was let go. By the trial runner."""
+
+    name: str
+    version: str | None = None
+    model: str | None = None
+    digest: str | None = None
+    """SHA-256 of the program that was run, where it is a file."""
+
+
+class EnvironmentReset(Payload):
+    """The world is made. By the app host."""
+
+    apps: dict[str, AppState]
+    seed: int | None = None
+    observation: Json | None = None
+
+
+class ActionTaken(Payload):
+    """One step: an action and what came of it. By the app host, or the sandbox's driver."""
+
+    turn: int
+    tool_call: str | None = None
+    """The tool-call id that asked for it."""
+    model_call: str | None = None
+    """The id of the ModelCalled event it came from."""
+    app: str
+    """An app's name, or `shell`."""
+    action: str
+    arguments: Json | None = None
+    observation: Json | None = None
+    error: Text | None = None
+    raw: BlobRef | None = None
+    """The observation's bytes where they are not UTF-8."""
+    states: dict[str, StateChange] = {}
+    """Every app that changed since the last step."""
+    started_at: str
+    duration: float
+    observed_by: Literal["host", "agent"]
+    """Who saw it: only what the host saw is rewarded."""
+
+
+class StepRewarded(Payload):
+    """A verifier gave a step a reward. By the hook host, or by a label applied later."""
+
+    verifier: str
+    version: str
+    digest: str
+    target: Target
+    app: str | None = None
+    value: float
+    weight: float
+    space: Literal["output", "action", "reasoning", "memory"]
+    metadata: dict[str, Json] = {}
+    applied: str | None = None
+    """The id of the VerifierApplied event it belongs to."""
+
+
+class StepRewardFailed(Payload):
+    """A verifier's reward raised, ran too long or gave no finite number. By the hook host."""
+
+    verifier: str
+    version: str
+    digest: str
+    step: str
+    """The ActionTaken event's id."""
+    error: Text
+    line: str | None = None
+    """File and line in the verifier's own code."""
+    applied: str | None = None
+
+
+class ModelCalled(Payload):
+    """A model was called. By the model gateway or a model agent."""
+
+    model: str
+    model_reported: str | None = None
+    endpoint: str | None = None
+    request: Json
+    response: Json | None = None
+    error: Text | None = None
+    usage: Usage
+    started_at: str
+    latency: float
+    retries: int
+    turn: int | None = None
+    purpose: str | None = None
+
+
+class AgentMessage(Payload):
+    """The agent, or someone speaking to it, said something. By the agent's adapter."""
+
+    role: Literal["system", "user", "assistant", "tool"]
+    text: Text
+    raw: BlobRef | None = None
+    """Its bytes where they are not UTF-8."""
+    reasoning: Text | None = None
+    turn: int | None = None
+    model_call: str | None = None
+
+
+class AppQueried(Payload):
+    """A verifier or hook asked an app something that changes nothing. By the app host."""
+
+    verifier: str
+    app: str
+    action: str
+    arguments: Json | None = None
+    answer: Json | None = None
+    error: Text | None = None
+    step: str | None = None
+    live: bool = False
+    """The app's state is shared with others and may change for other reasons."""
+
+
+class EpisodeEnded(Payload):
+    """The environment's episode is over. By the app host."""
+
+    apps: dict[str, Json]
+    """Each app's final state."""
+    terminated: bool
+    truncated: bool
+    reason: str | None = None
+    answer: Json | None = None
+    """Wrapped in a list of one, so that an answer of null can be told from none."""
+
+
+class AgentFinished(Payload):
+    """The agent's phase is over and there is work to grade. By the trial runner."""
+
+    ended_by: Literal[
+        "done", "answer", "agent_exit", "agent_timeout", "idle_timeout", "max_turns",
+        "max_seconds", "max_cost", "terminated", "truncated",
+    ]  # fmt: skip
+    exit_code: int | None = None
+    answer: Json | None = None
+    """Wrapped in a list of one, so that an answer of null can be told from none."""
+    error: Text | None = None
+    error_category: str | None = None
+    duration: float
+    output: Output | None = None
+
+
+class AgentFailed(Payload):
+    """The agent's phase is over and there is nothing to grade. By the trial runner."""
+
+    error: Text
+    category: str
+    exit_code: int | None = None
+    duration: float
+    output: Output | None = None

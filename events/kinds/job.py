@@ -1,0 +1,154 @@
+"""What happens to a job: stream ``job/<job>``."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from ..payload import Part, Payload
+from ..values import BlobRef, Json, Text
+from .parts import Slot
+
+
+class TaskSnapshot(Part):
+    """A task as the job took it when it started."""
+
+    task: str
+    digest: str
+    """SHA-256 over the folder's files; see docs."""
+    path: str
+    """Where the folder was."""
+    layout: Literal["a", "b", "project"]
+    snapshot: BlobRef
+    """Prompt, settings, verifier and solution: a deterministic zstd-compressed tar."""
+    environment_digest: str | None = None
+    """Of the build context, which is not in the snapshot."""
+    files: dict[str, str] = {}
+    """SHA-256 of each verifier file by its path."""
+
+
+class JobStarted(Payload):
+    """A job began; from here on nothing outside the log decides what it runs. By the job runner."""
+
+    job: str
+    folder: str
+    """The job's folder, relative to the log's folder."""
+    config: dict[str, Json]
+    """The configuration as resolved."""
+    versions: dict[str, str]
+    """Of trialog, Python and the platform."""
+    tasks: list[TaskSnapshot]
+    slots: int
+    """How many slots the matrix has."""
+    pid: int
+    host: str
+
+
+class TrialScheduled(Payload):
+    """An execution of a slot got its name. By the job runner, before the trial's first event."""
+
+    trial: str
+    slot: Slot
+    execution: int
+    """1 for the first try at the slot, 2 … after a retry or resume."""
+    continues: str | None = None
+    """The trial name of the execution that this one goes on from or replaces."""
+    reason: str | None = None
+    """Why there is an execution after the first."""
+
+
+class TrialAbandoned(Payload):
+    """An execution will never end: its owner is gone, and another one takes its slot."""
+
+    trial: str
+    reason: str
+
+
+class JobResumed(Payload):
+    """A job goes on after it had stopped. By the job runner that took the lock."""
+
+    plan: dict[str, int]
+    """How many slots each action was planned for."""
+    pid: int
+    host: str
+
+
+class JobInterrupted(Payload):
+    """The job's owner was told to stop, by a signal. By the job runner."""
+
+    signal: str
+    running: int
+
+
+class JobCancelled(Payload):
+    """What had not finished ends as cancelled. By ``trialog cancel``."""
+
+    reason: str | None = None
+    author: str | None = None
+
+
+class Head(Part):
+    """Where an execution's stream stood."""
+
+    trial: str
+    version: int
+    hash: str
+
+
+class JobFinished(Payload):
+    """Nothing is scheduled or running any more. By the job runner."""
+
+    root: str
+    """RFC 9162 tree hash (hex) over the heads' 32-byte hashes, sorted by trial name."""
+    heads: list[Head] | BlobRef
+    """The heads that the root was made of; a blob of the same JSON when over 16 KiB."""
+    trials: int
+    wall_seconds: float
+    """Since JobStarted or the last JobResumed."""
+
+
+class RegradePlanned(Payload):
+    """A regrade took its verifiers and chose its trials. By the regrade runner."""
+
+    regrade_id: str
+    tasks: list[TaskSnapshot]
+    trials: list[str]
+    author: str | None = None
+    reason: str | None = None
+    as_of_run: bool = False
+    verifier_only: str | None = None
+    sandbox: str | None = None
+
+
+class RegradeSkipped(Payload):
+    """A chosen trial can't be regraded. By the regrade runner."""
+
+    regrade_id: str
+    trial: str
+    reason: str
+    category: str
+
+
+class RegradeFinished(Payload):
+    """Every chosen trial of a regrade has its answer. By the regrade runner."""
+
+    regrade_id: str
+    regraded: int
+    failed: int
+    not_regradable: int
+
+
+class BlobsPruned(Payload):
+    """Blobs were given up to free disk. By ``trialog prune``, before any byte is removed."""
+
+    what: Literal["workspace"]
+    blobs: list[str]
+    reason: str | None = None
+    author: str | None = None
+
+
+class EngineFault(Payload):
+    """The engine itself failed outside of any trial. By the job runner."""
+
+    error: Text
+    where: str
+    category: str

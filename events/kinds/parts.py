@@ -1,0 +1,159 @@
+"""Pieces that several kinds share."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from ..payload import Part
+from ..values import BlobRef, Json, Text
+
+
+class Slot(Part):
+    """One cell of a job's matrix: task × agent × model × parameters × attempt."""
+
+    task: str
+    agent: str
+    model: str | None = None
+    parameters: dict[str, Json] = {}
+    attempt: int
+    """1 … k."""
+
+
+class Continues(Part):
+    """The place in an earlier execution's stream that this one goes on from."""
+
+    stream: str
+    version: int
+    hash: str
+
+
+class Output(Part):
+    """Console output, as one stream."""
+
+    blob: BlobRef
+    """What was kept, redacted: all of it, or head and tail with a marked cut."""
+    total: int
+    """Bytes that were printed, after redaction."""
+    sha256: str
+    """Of all of it, after redaction."""
+    truncated: bool = False
+    invalid_utf8: bool = False
+    """Some bytes are not UTF-8; the blob has them as they came."""
+
+
+class Process(Part):
+    """A process that was still there when its phase had ended."""
+
+    pid: int
+    name: str
+
+
+class SavedFile(Part):
+    """A file that was kept as a blob."""
+
+    path: str
+    blob: BlobRef
+    mode: int | None = None
+
+
+class SkippedPath(Part):
+    """A path that was not kept, and why."""
+
+    path: str
+    reason: str
+    target: str | None = None
+    """Where a symbolic link points; it was not followed."""
+
+
+class Usage(Part):
+    """What model calls used. Null where it was not seen; never 0 for unknown."""
+
+    model_calls: int | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+    cost_usd: float | None = None
+
+
+class Target(Part):
+    """What a reward credits: a step, an event, a verdict, or a span in one of an event's texts."""
+
+    target: Literal["step", "event", "verdict"]
+    event_id: str
+    field: str | None = None
+    start: int | None = None
+    """Characters, half-open with `end`."""
+    end: int | None = None
+    token_start: int | None = None
+    token_end: int | None = None
+
+
+class Criterion(Part):
+    """One criterion's score within a verdict."""
+
+    name: str
+    score: float | None
+    """As given, on the criterion's own range."""
+    min_score: float
+    max_score: float
+    weight: float
+    blocker: bool = False
+    feedback: Text | None = None
+
+
+class CriterionAsked(Part):
+    """One criterion as a judge or a person is asked about it."""
+
+    name: str
+    description: Text
+    weight: float
+    min_score: float
+    max_score: float
+    blocker: bool = False
+
+
+class StateChange(Part):
+    """An app's state after a step: in full, or as an RFC 6902 patch on the one before."""
+
+    full: Json | None = None
+    """The state; wrapped in a list of one, so that a null state can be told from none."""
+    patch: list[Json] | None = None
+
+
+class AppState(Part):
+    """An app's state at one moment and how far it can be trusted."""
+
+    state: Json
+    control: Literal["owned", "sandboxed", "live", "replayed"]
+
+
+class Limits(Part):
+    """What a sandbox may use. Null: no limit was set or could be set."""
+
+    cpus: float | None = None
+    memory_mb: int | None = None
+    storage_mb: int | None = None
+    processes: int | None = None
+    network: bool = False
+
+
+class Verdict(Part):
+    """One verifier's answer, as a regrade or an applied label records it."""
+
+    verifier: str
+    verifier_kind: str
+    version: str | None = None
+    digest: str
+    weight: float
+    score: float | None = None
+    scores: dict[str, float] = {}
+    criteria: list[Criterion] = []
+    evidence: list[Text] = []
+    feedback: Text | None = None
+    details: dict[str, Json] = {}
+    exit_code: int | None = None
+    duration: float | None = None
+    output: Output | None = None
+    files: list[SavedFile] = []
+    error: Text | None = None
+    error_category: str | None = None

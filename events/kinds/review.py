@@ -1,0 +1,71 @@
+"""What happens to a rubric review: stream ``review/<review>``."""
+
+from __future__ import annotations
+
+from ..payload import Part, Payload
+from ..values import BlobRef, Json, Text
+
+
+class ReviewCriterion(Part):
+    """One criterion of a review rubric."""
+
+    name: str
+    description: Text
+    guidance: Text
+
+
+class ReviewCheck(Part):
+    """A reviewer's answer to one criterion."""
+
+    outcome: str
+    explanation: Text
+
+
+class ReviewStarted(Payload):
+    """A review chose its trials. By the review runner."""
+
+    review: str
+    path: str
+    out_dir: str
+    trials: list[str]
+    selection: str
+    rubric_path: str | None = None
+    criteria: list[ReviewCriterion] = []
+    rubrics: dict[str, BlobRef] = {}
+    """The rubric of each trial where they differ."""
+    agent: str
+    model: str | None = None
+    sandbox: str
+    image_digest: str | None = None
+    network: str
+    notes: dict[str, list[str]] = {}
+
+
+class ReviewCompleted(Payload):
+    """A reviewer answered every criterion of a trial. By the review runner."""
+
+    trial: str
+    reviewer_trial: str
+    summary: Text
+    checks: dict[str, ReviewCheck]
+    rubric_path: str | None = None
+    notes: list[str] = []
+
+
+class ReviewFailed(Payload):
+    """A trial's review crashed or answered in a form that is no review. By the review runner."""
+
+    trial: str
+    reviewer_trial: str | None = None
+    error: Text
+    category: str
+    rubric_path: str | None = None
+    notes: list[str] = []
+    reply: Json | None = None
+
+
+class ReviewFinished(Payload):
+    """Every chosen trial was answered or failed. By the review runner."""
+
+    completed: int
+    failed: int

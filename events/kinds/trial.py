@@ -1,0 +1,215 @@
+"""What happens to a trial around its agent and its verdict: stream ``trial/<trial>``."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from ..payload import Payload
+from ..values import BlobRef, Text
+from .parts import Continues, Limits, Process, SavedFile, SkippedPath, Slot
+
+
+class TrialStarted(Payload):
+    """An execution began. By the trial runner; always version 1."""
+
+    job: str
+    trial: str
+    slot: Slot
+    execution: int
+    seed: int | None = None
+    task_digest: str
+    continues: Continues | None = None
+    """For an execution that goes on from an earlier one's saved work."""
+    review: str | None = None
+    """For a reviewer's own run: the review it belongs to."""
+
+
+class SandboxStarted(Payload):
+    """A sandbox is there. By the trial runner."""
+
+    purpose: Literal["agent", "verifier"]
+    """`verifier` for a sandbox of the verifier's own, or a fresh one over saved work."""
+    backend: str
+    sandbox_id: str
+    image: str | None = None
+    """As the task or the command line named it; null on the host's own system."""
+    image_digest: str | None = None
+    """Digest of the image's configuration."""
+    repository_digest: str | None = None
+    workspace: str
+    """The workspace's path inside."""
+    limits: Limits
+    build_seconds: float | None = None
+    """Null where nothing was built for this trial."""
+    start_seconds: float
+
+
+class SandboxFailed(Payload):
+    """No sandbox could be had. By the trial runner."""
+
+    purpose: Literal["agent", "verifier"]
+    backend: str
+    image: str | None = None
+    phase: Literal["build", "start"]
+    error: Text
+    category: str
+    duration: float
+
+
+class ProcessesKilled(Payload):
+    """The agent's phase is over and nothing of it runs any more. By the trial runner."""
+
+    processes: list[Process] = []
+    """Those that were still there; empty when the agent had left none."""
+
+
+class Artifact(SavedFile):
+    """A file that the task declared or the agent put under /logs/artifacts."""
+
+    sha256: str
+    size: int
+
+
+class ArtifactsSaved(Payload):
+    """Declared files were taken out of the sandbox. By the trial runner."""
+
+    artifacts: list[Artifact] = []
+    skipped: list[SkippedPath] = []
+    duration: float
+
+
+class WorkspaceSaved(Payload):
+    """The final workspace is in the blob store. By the trial runner."""
+
+    archive: BlobRef
+    """Deterministic zstd-compressed tar."""
+    size: int
+    """Bytes of the files in it."""
+    files: int
+    skipped: list[SkippedPath] = []
+    outside: list[str] | BlobRef | None = None
+    """Paths that were changed outside the workspace; null where the engine can't tell."""
+    duration: float
+
+
+class WorkspaceHardened(Payload):
+    """What could steer the verifier was put out of its way. By the trial runner."""
+
+    removed: list[str] = []
+    steps_skipped: list[str] = []
+    duration: float
+
+
+class TrialScored(Payload):
+    """The trial has a score. By the trial's decisions."""
+
+    passed: bool
+    score: float
+    scores: dict[str, float] = {}
+    rewards: dict[str, float] | None = None
+    """The script's own, `reward` first; null with ``--missing-reward error``."""
+    reward_source: Literal["verifier", "engine"] | None = None
+    """`engine`: nothing usable was written and the engine gave 0."""
+    reward_valid: bool = False
+    """False for values that the engine gave."""
+
+
+class TrialUnscored(Payload):
+    """Nothing was assessed, because a verifier could not run. By the trial's decisions."""
+
+    error: Text
+    category: str
+    infrastructure: bool
+    """True: the machine was at fault, so a resume runs it again. False: the verifier was."""
+
+
+class TrialErrored(Payload):
+    """There was no work to grade. By the trial's decisions."""
+
+    error: Text
+    category: str
+
+
+class TrialFinished(Payload):
+    """The execution is over; its files are written from here. By the trial's decisions."""
+
+    outcome: Literal["scored", "unscored", "errored", "cancelled"]
+
+
+class WarningRaised(Payload):
+    """Something a reader of the result should know. In the same append as its cause."""
+
+    code: str
+    message: Text
+    path: str | None = None
+
+
+class TamperFound(Payload):
+    """The agent, or its image, had left something that could have changed the grade."""
+
+    path: str
+    sha256: str | None = None
+    """Of the file's bytes; null for what is no readable file."""
+    what: str
+    raw_path: BlobRef | None = None
+    """The path's bytes where they are not UTF-8."""
+
+
+class SandboxLost(Payload):
+    """The sandbox went away under the engine's hands. By the trial runner."""
+
+    sandbox_id: str
+    phase: str
+    error: Text
+
+
+class SandboxRemoved(Payload):
+    """The sandbox is gone; no file depends on it. By the trial runner or the reaper."""
+
+    ignorable = True
+
+    sandbox_id: str
+    duration: float | None = None
+    kept: bool = False
+    """It was left on purpose (``--keep-sandbox``)."""
+    error: Text | None = None
+
+
+class TrialInterrupted(Payload):
+    """The execution stopped before its end: a signal, or its engine died. The order goes on from
+    SandboxStarted when it is taken up again."""
+
+    reason: str
+    stage: str
+    """The last durable stage."""
+
+
+class LeaseTaken(Payload):
+    """A worker owns the execution until its lease ends. By the worker."""
+
+    ignorable = True
+
+    worker: str
+    until: str
+
+
+class LeaseLost(Payload):
+    """A worker's lease ended before the execution did. By whoever takes it over."""
+
+    ignorable = True
+
+    worker: str
+    reason: str
+
+
+class RegradeStarted(Payload):
+    """A regrade reached this trial. By the regrade runner."""
+
+    regrade_id: str
+    task_digest: str
+    verifiers: dict[str, str]
+    """Digest by name, as the regrade took them."""
+    sandbox: str | None = None
+    image_digest: str | None = None
+    author: str | None = None
+    reason: str | None = None
