@@ -40,7 +40,7 @@ class TaskError(ConfigError):
     """A task folder can't be used."""
 
 
-class CommandRefused(TrialogError):  # noqa: N818 - a refusal is no fault of the program
+class CommandRefused(TrialogError):
     """The command makes no sense in the state that things are in."""
 
 

@@ -31,7 +31,7 @@ class LogError(TrialogError):
     """Base of the log's errors."""
 
 
-class VersionConflict(LogError):  # noqa: N818 - a conflict is what it is called everywhere
+class VersionConflict(LogError):
     """Another writer appended to the stream first."""
 
     def __init__(self, stream: str, expected: int, current: int) -> None:
@@ -44,7 +44,7 @@ class VersionConflict(LogError):  # noqa: N818 - a conflict is what it is called
         )
 
 
-class EventIdConflict(LogError):  # noqa: N818
+class EventIdConflict(LogError):
     """An event id that is stored already came again with other content or in another place."""
 
     def __init__(self, event_id: str, stream: str, reason: str) -> None:
@@ -54,7 +54,7 @@ class EventIdConflict(LogError):  # noqa: N818
         super().__init__(f"event {event_id} offered to stream {stream!r} is refused: {reason}")
 
 
-class LogUnavailable(LogError):  # noqa: N818
+class LogUnavailable(LogError):
     """The log can't be opened, read or written."""
 
     def __init__(self, path: Path | str, reason: str) -> None:
@@ -67,7 +67,7 @@ class LogPoisoned(LogUnavailable):
     """A write or sync failed earlier; what was not acknowledged is not stored."""
 
 
-class LogTooNew(LogError):  # noqa: N818
+class LogTooNew(LogError):
     """The log was written by a later release with a newer format."""
 
     def __init__(self, path: Path | str, found: int, known: int) -> None:
@@ -80,7 +80,7 @@ class LogTooNew(LogError):  # noqa: N818
         )
 
 
-class LogCorrupt(LogError):  # noqa: N818
+class LogCorrupt(LogError):
     """Stored bytes are not what the format allows."""
 
     def __init__(self, where: str, reason: str) -> None:
@@ -103,7 +103,7 @@ class UnknownEvent(LogCorrupt):
         )
 
 
-class BlobMissing(LogError):  # noqa: N818
+class BlobMissing(LogError):
     """A blob that an event names is not in the store."""
 
     def __init__(self, digest: str, place: str) -> None:
@@ -112,7 +112,7 @@ class BlobMissing(LogError):  # noqa: N818
         super().__init__(f"blob {digest} is missing from {place}")
 
 
-class BlobAltered(LogError):  # noqa: N818
+class BlobAltered(LogError):
     """A blob's bytes no longer have the hash that names them."""
 
     def __init__(self, digest: str, found: str, place: str) -> None:

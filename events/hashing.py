@@ -23,7 +23,7 @@ def event_hash(
     version: int,
     kind: str,
     schema: int,
-    id: str,  # noqa: A002 - the envelope's own name
+    id: str,
     at: str,
     causation: str | None,
     ignorable: bool,

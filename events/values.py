@@ -7,6 +7,7 @@ own can't forge one, each key of his that begins with ``$`` is stored with one `
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any, TypeAlias, cast
 
 import msgspec
@@ -41,7 +42,7 @@ def escape(value: Json) -> Json:
             items = cast("dict[str, Json]", value)
             return {f"${k}" if k.startswith("$") else k: escape(v) for k, v in items.items()}
         case list() | tuple():
-            return [escape(item) for item in cast("list[Json]", value)]
+            return [escape(item) for item in cast("Sequence[Json]", value)]
         case _:
             return value
 
@@ -53,7 +54,7 @@ def unescape(value: Json) -> Json:
             items = cast("dict[str, Json]", value)
             return {k[1:] if k.startswith("$$") else k: unescape(v) for k, v in items.items()}
         case list():
-            return [unescape(item) for item in cast("list[Json]", value)]
+            return [unescape(item) for item in cast("Sequence[Json]", value)]
         case _:
             return value
 

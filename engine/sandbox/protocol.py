@@ -118,7 +118,7 @@ class Tree(msgspec.Struct, frozen=True, kw_only=True):
     skipped: list[SkippedPath] = []
 
 
-class TreeTooLarge(Exception):  # noqa: N818 - not a fault: the caller warns and goes on
+class TreeTooLarge(Exception):
     """A tree is over the cap; nothing was kept."""
 
     def __init__(self, cap: int) -> None:
@@ -154,7 +154,7 @@ class Sandbox(Protocol):
         """
         ...
 
-    async def copy_file(self, path: str, destination: Path, *, cap: int) -> None | SkippedPath:
+    async def copy_file(self, path: str, destination: Path, *, cap: int) -> SkippedPath | None:
         """Copy a regular file out, or every regular file below a folder.
 
         A path that is a link, or that leads through one, is not followed and is given back.

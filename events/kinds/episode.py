@@ -9,7 +9,7 @@ from ..values import BlobRef, Json, Text
 from .parts import AppState, Output, StateChange, Target, Usage
 
 
-class AgentStarted(Payload):
+class AgentStarted(Payload, frozen=True, kw_only=True):
     """The agent was let go. By the trial runner."""
 
     name: str
@@ -19,7 +19,7 @@ class AgentStarted(Payload):
     """SHA-256 of the program that was run, where it is a file."""
 
 
-class EnvironmentReset(Payload):
+class EnvironmentReset(Payload, frozen=True, kw_only=True):
     """The world is made. By the app host."""
 
     apps: dict[str, AppState]
@@ -27,7 +27,7 @@ class EnvironmentReset(Payload):
     observation: Json | None = None
 
 
-class ActionTaken(Payload):
+class ActionTaken(Payload, frozen=True, kw_only=True):
     """One step: an action and what came of it. By the app host, or the sandbox's driver."""
 
     turn: int
@@ -51,7 +51,7 @@ class ActionTaken(Payload):
     """Who saw it: only what the host saw is rewarded."""
 
 
-class StepRewarded(Payload):
+class StepRewarded(Payload, frozen=True, kw_only=True):
     """A verifier gave a step a reward. By the hook host, or by a label applied later."""
 
     verifier: str
@@ -67,7 +67,7 @@ class StepRewarded(Payload):
     """The id of the VerifierApplied event it belongs to."""
 
 
-class StepRewardFailed(Payload):
+class StepRewardFailed(Payload, frozen=True, kw_only=True):
     """A verifier's reward raised, ran too long or gave no finite number. By the hook host."""
 
     verifier: str
@@ -81,7 +81,7 @@ class StepRewardFailed(Payload):
     applied: str | None = None
 
 
-class ModelCalled(Payload):
+class ModelCalled(Payload, frozen=True, kw_only=True):
     """A model was called. By the model gateway or a model agent."""
 
     model: str
@@ -98,7 +98,7 @@ class ModelCalled(Payload):
     purpose: str | None = None
 
 
-class AgentMessage(Payload):
+class AgentMessage(Payload, frozen=True, kw_only=True):
     """The agent, or someone speaking to it, said something. By the agent's adapter."""
 
     role: Literal["system", "user", "assistant", "tool"]
@@ -110,7 +110,7 @@ class AgentMessage(Payload):
     model_call: str | None = None
 
 
-class AppQueried(Payload):
+class AppQueried(Payload, frozen=True, kw_only=True):
     """A verifier or hook asked an app something that changes nothing. By the app host."""
 
     verifier: str
@@ -124,7 +124,7 @@ class AppQueried(Payload):
     """The app's state is shared with others and may change for other reasons."""
 
 
-class EpisodeEnded(Payload):
+class EpisodeEnded(Payload, frozen=True, kw_only=True):
     """The environment's episode is over. By the app host."""
 
     apps: dict[str, Json]
@@ -136,7 +136,7 @@ class EpisodeEnded(Payload):
     """Wrapped in a list of one, so that an answer of null can be told from none."""
 
 
-class AgentFinished(Payload):
+class AgentFinished(Payload, frozen=True, kw_only=True):
     """The agent's phase is over and there is work to grade. By the trial runner."""
 
     ended_by: Literal[
@@ -152,7 +152,7 @@ class AgentFinished(Payload):
     output: Output | None = None
 
 
-class AgentFailed(Payload):
+class AgentFailed(Payload, frozen=True, kw_only=True):
     """The agent's phase is over and there is nothing to grade. By the trial runner."""
 
     error: Text

@@ -9,7 +9,7 @@ from ..values import BlobRef, Json, Text
 from .parts import Slot
 
 
-class TaskSnapshot(Part):
+class TaskSnapshot(Part, frozen=True, kw_only=True):
     """A task as the job took it when it started."""
 
     task: str
@@ -26,7 +26,7 @@ class TaskSnapshot(Part):
     """SHA-256 of each verifier file by its path."""
 
 
-class JobStarted(Payload):
+class JobStarted(Payload, frozen=True, kw_only=True):
     """A job began; from here on nothing outside the log decides what it runs. By the job runner."""
 
     job: str
@@ -43,7 +43,7 @@ class JobStarted(Payload):
     host: str
 
 
-class TrialScheduled(Payload):
+class TrialScheduled(Payload, frozen=True, kw_only=True):
     """An execution of a slot got its name. By the job runner, before the trial's first event."""
 
     trial: str
@@ -56,14 +56,14 @@ class TrialScheduled(Payload):
     """Why there is an execution after the first."""
 
 
-class TrialAbandoned(Payload):
+class TrialAbandoned(Payload, frozen=True, kw_only=True):
     """An execution will never end: its owner is gone, and another one takes its slot."""
 
     trial: str
     reason: str
 
 
-class JobResumed(Payload):
+class JobResumed(Payload, frozen=True, kw_only=True):
     """A job goes on after it had stopped. By the job runner that took the lock."""
 
     plan: dict[str, int]
@@ -72,21 +72,21 @@ class JobResumed(Payload):
     host: str
 
 
-class JobInterrupted(Payload):
+class JobInterrupted(Payload, frozen=True, kw_only=True):
     """The job's owner was told to stop, by a signal. By the job runner."""
 
     signal: str
     running: int
 
 
-class JobCancelled(Payload):
+class JobCancelled(Payload, frozen=True, kw_only=True):
     """What had not finished ends as cancelled. By ``trialog cancel``."""
 
     reason: str | None = None
     author: str | None = None
 
 
-class Head(Part):
+class Head(Part, frozen=True, kw_only=True):
     """Where an execution's stream stood."""
 
     trial: str
@@ -94,7 +94,7 @@ class Head(Part):
     hash: str
 
 
-class JobFinished(Payload):
+class JobFinished(Payload, frozen=True, kw_only=True):
     """Nothing is scheduled or running any more. By the job runner."""
 
     root: str
@@ -106,7 +106,7 @@ class JobFinished(Payload):
     """Since JobStarted or the last JobResumed."""
 
 
-class RegradePlanned(Payload):
+class RegradePlanned(Payload, frozen=True, kw_only=True):
     """A regrade took its verifiers and chose its trials. By the regrade runner."""
 
     regrade_id: str
@@ -119,7 +119,7 @@ class RegradePlanned(Payload):
     sandbox: str | None = None
 
 
-class RegradeSkipped(Payload):
+class RegradeSkipped(Payload, frozen=True, kw_only=True):
     """A chosen trial can't be regraded. By the regrade runner."""
 
     regrade_id: str
@@ -128,7 +128,7 @@ class RegradeSkipped(Payload):
     category: str
 
 
-class RegradeFinished(Payload):
+class RegradeFinished(Payload, frozen=True, kw_only=True):
     """Every chosen trial of a regrade has its answer. By the regrade runner."""
 
     regrade_id: str
@@ -137,7 +137,7 @@ class RegradeFinished(Payload):
     not_regradable: int
 
 
-class BlobsPruned(Payload):
+class BlobsPruned(Payload, frozen=True, kw_only=True):
     """Blobs were given up to free disk. By ``trialog prune``, before any byte is removed."""
 
     what: Literal["workspace"]
@@ -146,7 +146,7 @@ class BlobsPruned(Payload):
     author: str | None = None
 
 
-class EngineFault(Payload):
+class EngineFault(Payload, frozen=True, kw_only=True):
     """The engine itself failed outside of any trial. By the job runner."""
 
     error: Text

@@ -8,7 +8,7 @@ from ..payload import Part
 from ..values import BlobRef, Json, Text
 
 
-class Slot(Part):
+class Slot(Part, frozen=True, kw_only=True):
     """One cell of a job's matrix: task × agent × model × parameters × attempt."""
 
     task: str
@@ -19,7 +19,7 @@ class Slot(Part):
     """1 … k."""
 
 
-class Continues(Part):
+class Continues(Part, frozen=True, kw_only=True):
     """The place in an earlier execution's stream that this one goes on from."""
 
     stream: str
@@ -27,7 +27,7 @@ class Continues(Part):
     hash: str
 
 
-class Output(Part):
+class Output(Part, frozen=True, kw_only=True):
     """Console output, as one stream."""
 
     blob: BlobRef
@@ -41,14 +41,14 @@ class Output(Part):
     """Some bytes are not UTF-8; the blob has them as they came."""
 
 
-class Process(Part):
+class Process(Part, frozen=True, kw_only=True):
     """A process that was still there when its phase had ended."""
 
     pid: int
     name: str
 
 
-class SavedFile(Part):
+class SavedFile(Part, frozen=True, kw_only=True):
     """A file that was kept as a blob."""
 
     path: str
@@ -56,7 +56,7 @@ class SavedFile(Part):
     mode: int | None = None
 
 
-class SkippedPath(Part):
+class SkippedPath(Part, frozen=True, kw_only=True):
     """A path that was not kept, and why."""
 
     path: str
@@ -65,7 +65,7 @@ class SkippedPath(Part):
     """Where a symbolic link points; it was not followed."""
 
 
-class Usage(Part):
+class Usage(Part, frozen=True, kw_only=True):
     """What model calls used. Null where it was not seen; never 0 for unknown."""
 
     model_calls: int | None = None
@@ -75,7 +75,7 @@ class Usage(Part):
     cost_usd: float | None = None
 
 
-class Target(Part):
+class Target(Part, frozen=True, kw_only=True):
     """What a reward credits: a step, an event, a verdict, or a span in one of an event's texts."""
 
     target: Literal["step", "event", "verdict"]
@@ -88,7 +88,7 @@ class Target(Part):
     token_end: int | None = None
 
 
-class Criterion(Part):
+class Criterion(Part, frozen=True, kw_only=True):
     """One criterion's score within a verdict."""
 
     name: str
@@ -101,7 +101,7 @@ class Criterion(Part):
     feedback: Text | None = None
 
 
-class CriterionAsked(Part):
+class CriterionAsked(Part, frozen=True, kw_only=True):
     """One criterion as a judge or a person is asked about it."""
 
     name: str
@@ -112,7 +112,7 @@ class CriterionAsked(Part):
     blocker: bool = False
 
 
-class StateChange(Part):
+class StateChange(Part, frozen=True, kw_only=True):
     """An app's state after a step: in full, or as an RFC 6902 patch on the one before."""
 
     full: Json | None = None
@@ -120,14 +120,14 @@ class StateChange(Part):
     patch: list[Json] | None = None
 
 
-class AppState(Part):
+class AppState(Part, frozen=True, kw_only=True):
     """An app's state at one moment and how far it can be trusted."""
 
     state: Json
     control: Literal["owned", "sandboxed", "live", "replayed"]
 
 
-class Limits(Part):
+class Limits(Part, frozen=True, kw_only=True):
     """What a sandbox may use. Null: no limit was set or could be set."""
 
     cpus: float | None = None
@@ -137,7 +137,7 @@ class Limits(Part):
     network: bool = False
 
 
-class Verdict(Part):
+class Verdict(Part, frozen=True, kw_only=True):
     """One verifier's answer, as a regrade or an applied label records it."""
 
     verifier: str

@@ -6,7 +6,7 @@ from ..payload import Part, Payload
 from ..values import BlobRef, Json, Text
 
 
-class ReviewCriterion(Part):
+class ReviewCriterion(Part, frozen=True, kw_only=True):
     """One criterion of a review rubric."""
 
     name: str
@@ -14,14 +14,14 @@ class ReviewCriterion(Part):
     guidance: Text
 
 
-class ReviewCheck(Part):
+class ReviewCheck(Part, frozen=True, kw_only=True):
     """A reviewer's answer to one criterion."""
 
     outcome: str
     explanation: Text
 
 
-class ReviewStarted(Payload):
+class ReviewStarted(Payload, frozen=True, kw_only=True):
     """A review chose its trials. By the review runner."""
 
     review: str
@@ -41,7 +41,7 @@ class ReviewStarted(Payload):
     notes: dict[str, list[str]] = {}
 
 
-class ReviewCompleted(Payload):
+class ReviewCompleted(Payload, frozen=True, kw_only=True):
     """A reviewer answered every criterion of a trial. By the review runner."""
 
     trial: str
@@ -52,7 +52,7 @@ class ReviewCompleted(Payload):
     notes: list[str] = []
 
 
-class ReviewFailed(Payload):
+class ReviewFailed(Payload, frozen=True, kw_only=True):
     """A trial's review crashed or answered in a form that is no review. By the review runner."""
 
     trial: str
@@ -64,7 +64,7 @@ class ReviewFailed(Payload):
     reply: Json | None = None
 
 
-class ReviewFinished(Payload):
+class ReviewFinished(Payload, frozen=True, kw_only=True):
     """Every chosen trial was answered or failed. By the review runner."""
 
     completed: int

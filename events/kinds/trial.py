@@ -9,7 +9,7 @@ from ..values import BlobRef, Text
 from .parts import Continues, Limits, Process, SavedFile, SkippedPath, Slot
 
 
-class TrialStarted(Payload):
+class TrialStarted(Payload, frozen=True, kw_only=True):
     """An execution began. By the trial runner; always version 1."""
 
     job: str
@@ -24,7 +24,7 @@ class TrialStarted(Payload):
     """For a reviewer's own run: the review it belongs to."""
 
 
-class SandboxStarted(Payload):
+class SandboxStarted(Payload, frozen=True, kw_only=True):
     """A sandbox is there. By the trial runner."""
 
     purpose: Literal["agent", "verifier"]
@@ -44,7 +44,7 @@ class SandboxStarted(Payload):
     start_seconds: float
 
 
-class SandboxFailed(Payload):
+class SandboxFailed(Payload, frozen=True, kw_only=True):
     """No sandbox could be had. By the trial runner."""
 
     purpose: Literal["agent", "verifier"]
@@ -56,21 +56,21 @@ class SandboxFailed(Payload):
     duration: float
 
 
-class ProcessesKilled(Payload):
+class ProcessesKilled(Payload, frozen=True, kw_only=True):
     """The agent's phase is over and nothing of it runs any more. By the trial runner."""
 
     processes: list[Process] = []
     """Those that were still there; empty when the agent had left none."""
 
 
-class Artifact(SavedFile):
+class Artifact(SavedFile, frozen=True, kw_only=True):
     """A file that the task declared or the agent put under /logs/artifacts."""
 
     sha256: str
     size: int
 
 
-class ArtifactsSaved(Payload):
+class ArtifactsSaved(Payload, frozen=True, kw_only=True):
     """Declared files were taken out of the sandbox. By the trial runner."""
 
     artifacts: list[Artifact] = []
@@ -78,7 +78,7 @@ class ArtifactsSaved(Payload):
     duration: float
 
 
-class WorkspaceSaved(Payload):
+class WorkspaceSaved(Payload, frozen=True, kw_only=True):
     """The final workspace is in the blob store. By the trial runner."""
 
     archive: BlobRef
@@ -92,7 +92,7 @@ class WorkspaceSaved(Payload):
     duration: float
 
 
-class WorkspaceHardened(Payload):
+class WorkspaceHardened(Payload, frozen=True, kw_only=True):
     """What could steer the verifier was put out of its way. By the trial runner."""
 
     removed: list[str] = []
@@ -100,7 +100,7 @@ class WorkspaceHardened(Payload):
     duration: float
 
 
-class TrialScored(Payload):
+class TrialScored(Payload, frozen=True, kw_only=True):
     """The trial has a score. By the trial's decisions."""
 
     passed: bool
@@ -114,7 +114,7 @@ class TrialScored(Payload):
     """False for values that the engine gave."""
 
 
-class TrialUnscored(Payload):
+class TrialUnscored(Payload, frozen=True, kw_only=True):
     """Nothing was assessed, because a verifier could not run. By the trial's decisions."""
 
     error: Text
@@ -123,20 +123,20 @@ class TrialUnscored(Payload):
     """True: the machine was at fault, so a resume runs it again. False: the verifier was."""
 
 
-class TrialErrored(Payload):
+class TrialErrored(Payload, frozen=True, kw_only=True):
     """There was no work to grade. By the trial's decisions."""
 
     error: Text
     category: str
 
 
-class TrialFinished(Payload):
+class TrialFinished(Payload, frozen=True, kw_only=True):
     """The execution is over; its files are written from here. By the trial's decisions."""
 
     outcome: Literal["scored", "unscored", "errored", "cancelled"]
 
 
-class WarningRaised(Payload):
+class WarningRaised(Payload, frozen=True, kw_only=True):
     """Something a reader of the result should know. In the same append as its cause."""
 
     code: str
@@ -144,7 +144,7 @@ class WarningRaised(Payload):
     path: str | None = None
 
 
-class TamperFound(Payload):
+class TamperFound(Payload, frozen=True, kw_only=True):
     """The agent, or its image, had left something that could have changed the grade."""
 
     path: str
@@ -155,7 +155,7 @@ class TamperFound(Payload):
     """The path's bytes where they are not UTF-8."""
 
 
-class SandboxLost(Payload):
+class SandboxLost(Payload, frozen=True, kw_only=True):
     """The sandbox went away under the engine's hands. By the trial runner."""
 
     sandbox_id: str
@@ -163,7 +163,7 @@ class SandboxLost(Payload):
     error: Text
 
 
-class SandboxRemoved(Payload):
+class SandboxRemoved(Payload, frozen=True, kw_only=True):
     """The sandbox is gone; no file depends on it. By the trial runner or the reaper."""
 
     ignorable = True
@@ -175,7 +175,7 @@ class SandboxRemoved(Payload):
     error: Text | None = None
 
 
-class TrialInterrupted(Payload):
+class TrialInterrupted(Payload, frozen=True, kw_only=True):
     """The execution stopped before its end: a signal, or its engine died. The order goes on from
     SandboxStarted when it is taken up again."""
 
@@ -184,7 +184,7 @@ class TrialInterrupted(Payload):
     """The last durable stage."""
 
 
-class LeaseTaken(Payload):
+class LeaseTaken(Payload, frozen=True, kw_only=True):
     """A worker owns the execution until its lease ends. By the worker."""
 
     ignorable = True
@@ -193,7 +193,7 @@ class LeaseTaken(Payload):
     until: str
 
 
-class LeaseLost(Payload):
+class LeaseLost(Payload, frozen=True, kw_only=True):
     """A worker's lease ended before the execution did. By whoever takes it over."""
 
     ignorable = True
@@ -202,7 +202,7 @@ class LeaseLost(Payload):
     reason: str
 
 
-class RegradeStarted(Payload):
+class RegradeStarted(Payload, frozen=True, kw_only=True):
     """A regrade reached this trial. By the regrade runner."""
 
     regrade_id: str

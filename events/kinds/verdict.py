@@ -9,7 +9,7 @@ from ..values import Json, Text
 from .parts import Criterion, CriterionAsked, Output, SavedFile, Target, Usage, Verdict
 
 
-class VerifierStarted(Payload):
+class VerifierStarted(Payload, frozen=True, kw_only=True):
     """A verifier was let go. By the trial runner."""
 
     verifier: str
@@ -23,7 +23,7 @@ class VerifierStarted(Payload):
     timeout_sec: float | None = None
 
 
-class JudgeSampled(Payload):
+class JudgeSampled(Payload, frozen=True, kw_only=True):
     """A judge answered once. By the judge runner."""
 
     verifier: str
@@ -42,7 +42,7 @@ class JudgeSampled(Payload):
     applied: str | None = None
 
 
-class VerifierScored(Payload):
+class VerifierScored(Payload, frozen=True, kw_only=True):
     """A verifier gave its score. By the trial runner."""
 
     verifier: str
@@ -78,7 +78,7 @@ class VerifierScored(Payload):
     """The reward files as they were read, reward-details.json and ctrf.json."""
 
 
-class VerifierFailed(Payload):
+class VerifierFailed(Payload, frozen=True, kw_only=True):
     """A verifier could not assess anything. By the trial runner."""
 
     verifier: str
@@ -100,7 +100,7 @@ class VerifierFailed(Payload):
     files: list[SavedFile] = []
 
 
-class HumanReviewRequested(Payload):
+class HumanReviewRequested(Payload, frozen=True, kw_only=True):
     """The trial waits for a person. By the trial runner."""
 
     verifier: str
@@ -111,7 +111,7 @@ class HumanReviewRequested(Payload):
     criteria: list[CriterionAsked]
 
 
-class HumanReviewSubmitted(Payload):
+class HumanReviewSubmitted(Payload, frozen=True, kw_only=True):
     """A person scored the trial; this can't be edited or replaced. By ``trialog human submit``."""
 
     verifier: str
@@ -122,7 +122,7 @@ class HumanReviewSubmitted(Payload):
     feedback: Text | None = None
 
 
-class HindsightCredited(Payload):
+class HindsightCredited(Payload, frozen=True, kw_only=True):
     """A verifier credited something that had happened earlier. By the hook host, or applied."""
 
     verifier: str
@@ -137,7 +137,7 @@ class HindsightCredited(Payload):
     applied: str | None = None
 
 
-class HindsightFailed(Payload):
+class HindsightFailed(Payload, frozen=True, kw_only=True):
     """A verifier's hindsight raised, ran too long or named what is not there. By the hook host."""
 
     verifier: str
@@ -148,7 +148,7 @@ class HindsightFailed(Payload):
     applied: str | None = None
 
 
-class RegradeScored(Payload):
+class RegradeScored(Payload, frozen=True, kw_only=True):
     """A regrade gave the trial a new score beside the original. By the regrade runner."""
 
     regrade_id: str
@@ -162,7 +162,7 @@ class RegradeScored(Payload):
     warnings: list[str] = []
 
 
-class RegradeFailed(Payload):
+class RegradeFailed(Payload, frozen=True, kw_only=True):
     """A regrade could not assess the trial. By the regrade runner."""
 
     regrade_id: str
@@ -171,7 +171,7 @@ class RegradeFailed(Payload):
     verdicts: list[Verdict] = []
 
 
-class VerifierApplied(Payload):
+class VerifierApplied(Payload, frozen=True, kw_only=True):
     """A verifier's labels were added to a stored trial. By ``trialog verifier apply``."""
 
     verifier: str

@@ -1,0 +1,7 @@
+"""The `trialog` command: words in, words out."""
+
+from __future__ import annotations
+
+
+def main() -> None:
+    """Run the command line."""
