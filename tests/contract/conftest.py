@@ -1,0 +1,134 @@
+"""Fixtures of the suites that every implementation passes: here, both sandboxes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from trialog.engine.sandbox.protocol import (
+    Command,
+    Exit,
+    Image,
+    ImageRequest,
+    Mount,
+    Sandbox,
+    SandboxBackend,
+    SandboxSpec,
+)
+from trialog.events.kinds.parts import Limits
+
+TEST_IMAGE = os.environ.get("TRIALOG_TEST_IMAGE", "trialog-base:latest")
+
+
+class Box:
+    """A sandbox under test, with short ways to run things in it and folders of the host."""
+
+    def __init__(self, sandbox: Sandbox, spec: SandboxSpec) -> None:
+        self.sandbox = sandbox
+        self.spec = spec
+
+    @property
+    def logs(self) -> Path:
+        """The host's folder behind /logs."""
+        return next(mount.source for mount in self.spec.mounts if mount.target == "/logs")
+
+    @property
+    def read_only(self) -> Path:
+        """The host's folder behind /given, which is read-only inside."""
+        return next(mount.source for mount in self.spec.mounts if mount.target == "/given")
+
+    async def sh(self, script: str, **settings: Any) -> tuple[Exit, bytes]:
+        """Run a shell script as one phase: how it ended and what it printed."""
+        return await self.run(["sh", "-c", script], **settings)
+
+    async def run(self, argv: list[str], **settings: Any) -> tuple[Exit, bytes]:
+        """Run one phase: how it ended and what it printed."""
+        chunks: list[bytes] = []
+        ended = await self.sandbox.run(Command(argv=argv, **settings), chunks.append)
+        return ended, b"".join(chunks)
+
+
+@pytest.fixture(
+    params=[
+        pytest.param("docker", marks=pytest.mark.docker),
+        pytest.param("bubblewrap", marks=pytest.mark.bubblewrap),
+    ]
+)
+def backend_name(request: pytest.FixtureRequest) -> str:
+    """Each sandbox in turn."""
+    return str(request.param)
+
+
+@pytest.fixture
+async def backend(backend_name: str) -> AsyncIterator[SandboxBackend]:
+    """The backend under test."""
+    if backend_name == "docker":
+        from trialog.engine.sandbox.docker import DockerBackend
+
+        made: SandboxBackend = await DockerBackend.connect()
+    else:
+        from trialog.engine.sandbox.bubblewrap import BubblewrapBackend
+
+        made = BubblewrapBackend()
+    try:
+        yield made
+    finally:
+        await made.aclose()
+
+
+@pytest.fixture
+async def image(backend: SandboxBackend) -> Image:
+    """An image with /bin/sh and python3: the test image, or the host's own system."""
+    return await backend.prepare(
+        ImageRequest(
+            task="contract",
+            name=TEST_IMAGE if backend.name == "docker" else None,
+            build_timeout_sec=60,
+        )
+    )
+
+
+@pytest.fixture
+async def make_box(
+    backend: SandboxBackend, image: Image, tmp_path: Path
+) -> AsyncIterator[Callable[..., Awaitable[Box]]]:
+    """Makes sandboxes that are removed after the test; keywords replace the spec's fields."""
+    boxes: list[Box] = []
+
+    async def make(**fields: Any) -> Box:
+        number = len(boxes)
+        folders = tmp_path / f"box{number}"
+        for name in ("logs", "given", "scratch"):
+            await anyio.Path(folders / name).mkdir(parents=True)
+        spec = {
+            "job": "contract",
+            "trial": f"{tmp_path.name}-{number}",
+            "log_id": tmp_path.name,
+            "image": image,
+            "workdir": "/app",
+            "limits": Limits(),
+            "mounts": [
+                Mount(source=folders / "logs", target="/logs"),
+                Mount(source=folders / "given", target="/given", readonly=True),
+            ],
+            "scratch": folders / "scratch",
+        }
+        made = SandboxSpec(**{**spec, **fields})
+        box = Box(await backend.create(made), made)
+        boxes.append(box)
+        return box
+
+    yield make
+    for box in boxes:
+        await box.sandbox.remove()
+
+
+@pytest.fixture
+async def box(make_box: Callable[..., Awaitable[Box]]) -> Box:
+    """One sandbox with the usual folders."""
+    return await make_box()
