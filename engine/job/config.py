@@ -1,0 +1,60 @@
+"""What a job is told to do, as resolved: the content of `JobStarted.config`.
+
+Everything that decides how trials run is in here, so that a resume and ``run --from`` need nothing
+else. Values of secrets are not: an environment variable whose value is secret is recorded as
+``${NAME}`` and read from the environment again.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+MissingReward = Literal["zero", "error"]
+
+
+class JobConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A job's configuration."""
+
+    tasks: list[str]
+    """Paths as they were given."""
+    include: list[str] = []
+    exclude: list[str] = []
+    limit: int | None = None
+    agents: list[str] = ["oracle"]
+    """`oracle`, `nop`, `command:PATH`."""
+    models: list[str] = []
+    """None given: one run without a model."""
+    parameters: list[dict[str, Any]] = []
+    """Rows of the matrix; none given: one run without parameters."""
+    attempts: int = 1
+    """`-k`."""
+    seed: int | None = None
+    sandbox: Literal["auto", "docker", "bubblewrap"] = "auto"
+    """Resolved to one of the two when the job starts."""
+    image: str | None = None
+    """For tasks that name none."""
+    concurrency: int = 4
+    """`-n`: agents at work at once."""
+    verifiers: int | None = None
+    """Verifiers at work at once; null: as many as agents."""
+    retries: int = 2
+    """Further executions of a slot within a run."""
+    retry_on: list[str] | None = None
+    """Categories that are retried; null: faults of the sandbox and of transport."""
+    timeout_multiplier: float = 1.0
+    """For the agent's and the verifier's deadline."""
+    cpus: float | None = None
+    memory_mb: int | None = None
+    agent_env: dict[str, str] = {}
+    verifier_env: dict[str, str] = {}
+    save_outputs: bool = True
+    workspace_cap_mb: int = 512
+    missing_reward: MissingReward = "zero"
+    keep_sandbox: bool = False
+    strict_limits: bool = False
+    start_timeout_sec: float = 120.0
+    save_timeout_sec: float = 300.0
+    stop_timeout_sec: float = 30.0
+    """For removing one sandbox, and for what runs when a job is interrupted."""
