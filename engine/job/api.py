@@ -1,0 +1,1 @@
+"""Commands on jobs, as the command line and other programs call them."""

@@ -1,0 +1,85 @@
+"""What a running job tells whoever watches it; the console and ``--json`` are made of this."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, TypeAlias
+
+import msgspec
+
+Outcome: TypeAlias = Literal["scored", "unscored", "errored", "cancelled"]
+
+
+class JobOpened(msgspec.Struct, frozen=True, kw_only=True, tag_field="report", tag="job-opened"):
+    """A job began or goes on."""
+
+    job: str
+    folder: str
+    slots: int
+    sandbox: str
+    resumed: bool
+
+
+class Notice(msgspec.Struct, frozen=True, kw_only=True, tag_field="report", tag="notice"):
+    """A warning or a line of news that belongs to no trial's result."""
+
+    level: Literal["info", "warning", "error"]
+    message: str
+
+
+class TrialBegan(msgspec.Struct, frozen=True, kw_only=True, tag_field="report", tag="trial-began"):
+    """An execution began or was taken up again."""
+
+    trial: str
+    task: str
+    agent: str
+    stage: str
+
+
+class TrialEnded(msgspec.Struct, frozen=True, kw_only=True, tag_field="report", tag="trial-ended"):
+    """An execution finished, and its files are written."""
+
+    trial: str
+    task: str
+    agent: str
+    model: str | None
+    attempt: int
+    execution: int
+    outcome: Outcome
+    passed: bool | None
+    reward: float | None
+    tools: int
+    error: str | None = None
+    category: str | None = None
+    infrastructure: bool = False
+    """The machine was at fault, so a resume runs the slot again."""
+    warnings: list[str] = []
+    """Messages."""
+    will_retry: bool = False
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True, tag_field="report", tag="progress"):
+    """How far the job is."""
+
+    slots: int
+    done: int
+    running: int
+    waiting: int
+    scored: int
+    passed: int
+    errored: int
+    unscored: int
+
+
+class JobClosed(msgspec.Struct, frozen=True, kw_only=True, tag_field="report", tag="job-closed"):
+    """The job has ended, was interrupted, or was cancelled."""
+
+    job: str
+    folder: str
+    interrupted: bool
+    seconds: float
+
+
+Report: TypeAlias = JobOpened | Notice | TrialBegan | TrialEnded | Progress | JobClosed
+Watcher: TypeAlias = Callable[[Report], None]
+"""Called on the event loop; must not block."""
