@@ -154,10 +154,11 @@ class Sandbox(Protocol):
         """
         ...
 
-    async def copy_file(self, path: str, destination: Path, *, cap: int) -> SkippedPath | None:
-        """Copy a regular file out, or every regular file below a folder.
+    async def copy_file(self, path: str, destination: Path, *, cap: int) -> list[SkippedPath]:
+        """Copy a regular file out, or every regular file below a folder: what was not copied.
 
-        A path that is a link, or that leads through one, is not followed and is given back.
+        Links are never followed, in any component: each is given back, as is what is missing.
+        Raises TreeTooLarge, SandboxGone.
         """
         ...
 
