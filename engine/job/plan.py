@@ -1,0 +1,155 @@
+"""What a resume does with each slot, and why. Pure: executions in, plan out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from ...events.codes import CATEGORIES
+from ...events.kinds import TrialScheduled
+from ...events.kinds.parts import Slot
+from ..trial.state import Stage, TrialState
+
+Action = Literal["keep", "leave", "finish", "grade", "run"]
+
+
+class Execution(msgspec.Struct, frozen=True, kw_only=True):
+    """One try at a slot."""
+
+    scheduled: TrialScheduled
+    state: TrialState
+    abandoned: bool = False
+    pruned: bool = False
+    """Its saved workspace was given up."""
+
+
+class PlannedSlot(msgspec.Struct, frozen=True, kw_only=True):
+    """What will be done about a slot."""
+
+    slot: Slot
+    action: Action
+    """keep: it has its result. leave: it is not run again, and the reason says what to do.
+    finish: all verdicts are in. grade: the saved work is graded. run: the agent runs."""
+    reason: str
+    trial: str | None = None
+    """The execution that the reason speaks of."""
+    same_stream: bool = False
+    """`finish` and `grade` go on in that execution; else a new one is made."""
+
+
+def retried(category: str, retry_on: Sequence[str] | None) -> bool:
+    """Whether a category is run again within a job by itself."""
+    if retry_on is not None:
+        return category in retry_on
+    return category in {"sandbox_failed", "start_timeout", "sandbox_lost", "transfer_failed"}
+
+
+def plan_slot(slot: Slot, executions: Sequence[Execution], only: str | None) -> PlannedSlot:
+    """What a resume does with one slot.
+
+    The last execution that was not given up decides; `only` is `unscored`, `errored` or a
+    category, and leaves every other slot alone.
+    """
+    living = [e for e in executions if not e.abandoned]
+    if not living:
+        if only is not None:
+            return PlannedSlot(slot=slot, action="leave", reason=f"not chosen by --only {only}")
+        why = "its last execution was given up" if executions else "it was never started"
+        return PlannedSlot(slot=slot, action="run", reason=why)
+    last = living[-1]
+    trial = last.scheduled.trial
+    if last.state.stage is Stage.FINISHED:
+        return _finished(slot, last, trial, only)
+    if only is not None:
+        reason = f"not chosen by --only {only}"
+        return PlannedSlot(slot=slot, action="leave", reason=reason, trial=trial)
+    return _unfinished(slot, last, trial)
+
+
+def _finished(slot: Slot, last: Execution, trial: str, only: str | None) -> PlannedSlot:
+    state = last.state
+
+    def planned(action: Action, reason: str) -> PlannedSlot:
+        return PlannedSlot(slot=slot, action=action, reason=reason, trial=trial)
+
+    assert state.finished is not None
+    outcome = state.finished.outcome
+    if state.unscored is not None:
+        category = state.unscored.category
+    elif state.errored is not None:
+        category = state.errored.category
+    elif state.agent_finished is not None and outcome == "scored":
+        category = state.agent_finished.error_category
+    else:
+        category = None
+    chosen = only is not None and only in (outcome, category)
+    if only is not None and not chosen:
+        return planned("leave", f"not chosen by --only {only}")
+    match outcome:
+        case "scored" if not chosen:
+            assert state.scored is not None
+            what = "passed" if state.scored.passed else "failed"
+            return planned("keep", f"scored: {what} with {state.scored.score:g}")
+        case "scored":
+            return planned("run", f"chosen by --only {only}")
+        case "cancelled":
+            return planned("leave", "cancelled; `trialog run --from JOB` starts anew")
+        case "unscored":
+            assert state.unscored is not None
+            if not state.unscored.infrastructure and not chosen:
+                return planned(
+                    "leave",
+                    f"unscored ({category}): the verifier was at fault and would fail again; "
+                    "mend it, then `trialog regrade JOB`",
+                )
+            if gap := _not_gradable(last):
+                return planned("run", f"unscored ({category}), and {gap}")
+            return planned("grade", f"unscored ({category}): its saved work is graded again")
+        case "errored":
+            if chosen or (category is not None and _infrastructure(category)):
+                return planned("run", f"errored ({category}): there was no work to grade")
+            return planned(
+                "leave", f"errored ({category}): `trialog resume JOB --only errored` runs it again"
+            )
+
+
+def _infrastructure(category: str) -> bool:
+    known = CATEGORIES.get(category)
+    return known is not None and known.blame == "infrastructure"
+
+
+def _unfinished(slot: Slot, last: Execution, trial: str) -> PlannedSlot:
+    stage = last.state.stage
+
+    def planned(action: Action, reason: str, same: bool) -> PlannedSlot:
+        return PlannedSlot(slot=slot, action=action, reason=reason, trial=trial, same_stream=same)
+
+    if stage is Stage.NEW:
+        return planned("run", "scheduled, but not begun", True)
+    if stage >= Stage.JUDGED or last.state.agent_failed is not None:
+        return planned("finish", "all verdicts are in; only the end is missing", True)
+    if stage < Stage.STOPPED:
+        if last.state.started is not None and last.state.started.continues is not None:
+            return planned("grade", "cut off while its saved work was being graded", True)
+        return planned(
+            "run", f"cut off at stage {stage.name.lower()}, before work was saved", False
+        )
+    if gap := _not_gradable(last):
+        return planned("run", f"cut off at stage {stage.name.lower()}, and {gap}", False)
+    return planned("grade", "the agent had finished and its work is saved", True)
+
+
+def _not_gradable(execution: Execution) -> str | None:
+    state = execution.state
+    continues = state.started is not None and state.started.continues is not None
+    if execution.pruned:
+        return "its saved workspace was pruned"
+    if state.workspace is None:
+        return None if continues else "its workspace was not saved"
+    if state.workspace.outside is None:
+        return "what the agent changed outside its workspace is not known"
+    if state.workspace.outside:
+        return "the agent changed places outside its workspace, which are gone"
+    return None

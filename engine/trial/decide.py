@@ -1,0 +1,245 @@
+"""What may happen next to an execution, and how it ends: state and command in, events out.
+
+Plain functions: no clock, no log, nothing awaited. The runner asks before it appends.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal, TypeAlias, assert_never
+
+import msgspec
+
+from ...events.kinds import (
+    ActionTaken,
+    AgentFailed,
+    AgentFinished,
+    AgentMessage,
+    AgentStarted,
+    AppQueried,
+    ArtifactsSaved,
+    EnvironmentReset,
+    EpisodeEnded,
+    HindsightCredited,
+    HindsightFailed,
+    HumanReviewRequested,
+    HumanReviewSubmitted,
+    JudgeSampled,
+    LeaseLost,
+    LeaseTaken,
+    ModelCalled,
+    ProcessesKilled,
+    RegradeFailed,
+    RegradeScored,
+    RegradeStarted,
+    SandboxFailed,
+    SandboxLost,
+    SandboxRemoved,
+    SandboxStarted,
+    StepRewarded,
+    StepRewardFailed,
+    TamperFound,
+    TrialErrored,
+    TrialEvent,
+    TrialFinished,
+    TrialInterrupted,
+    TrialScored,
+    TrialStarted,
+    TrialUnscored,
+    VerifierApplied,
+    VerifierFailed,
+    VerifierScored,
+    VerifierStarted,
+    WarningRaised,
+    WorkspaceHardened,
+    WorkspaceSaved,
+)
+from ..errors import CommandRefused
+from .state import Stage, TrialState, evolve
+
+
+class Record(msgspec.Struct, frozen=True):
+    """These happened, in this order."""
+
+    events: Sequence[TrialEvent]
+
+
+class Conclude(msgspec.Struct, frozen=True):
+    """Nothing more will be tried: say what came of it, and finish."""
+
+
+class Cancel(msgspec.Struct, frozen=True):
+    """End the execution as cancelled."""
+
+
+class Interrupt(msgspec.Struct, frozen=True):
+    """The execution stops here for now."""
+
+    reason: str
+
+
+Command: TypeAlias = Record | Conclude | Cancel | Interrupt
+
+
+def decide(state: TrialState, command: Command) -> list[TrialEvent]:
+    """The events that the command leads to. Raises CommandRefused where it makes no sense."""
+    match command:
+        case Record(events):
+            for event in events:
+                if not _in_order(state, event):
+                    raise CommandRefused(
+                        f"{type(event).__name__} can't follow: the trial is at stage "
+                        f"{state.stage.name.lower()} (version {state.version})"
+                    )
+                state = evolve(state, event)
+            return list(events)
+        case Conclude():
+            return _conclude(state)
+        case Cancel():
+            if state.stage is Stage.FINISHED:
+                return []
+            return [TrialFinished(outcome="cancelled")]
+        case Interrupt(reason):
+            if state.stage in (Stage.NEW, Stage.FINISHED):
+                return []
+            return [TrialInterrupted(reason=reason, stage=state.stage.name.lower())]
+        case _:
+            assert_never(command)
+
+
+def _in_order(state: TrialState, event: TrialEvent) -> bool:
+    stage = state.stage
+    match event:
+        case TrialStarted():
+            return stage is Stage.NEW
+        case SandboxStarted() | SandboxFailed():
+            if event.purpose == "agent":
+                return stage is Stage.STARTED
+            return stage is Stage.STARTED or Stage.STOPPED <= stage < Stage.JUDGED
+        case AgentStarted():
+            return stage is Stage.SANDBOX
+        case (
+            EnvironmentReset() | ActionTaken() | ModelCalled() | AgentMessage() | EpisodeEnded()
+            | StepRewarded() | StepRewardFailed()
+        ):  # fmt: skip
+            return stage is Stage.AGENT or stage is Stage.FINISHED
+        case AppQueried():
+            return stage in (Stage.AGENT, Stage.VERIFYING)
+        case AgentFinished() | AgentFailed():
+            return stage is Stage.AGENT
+        case ProcessesKilled():
+            return stage is Stage.WORKED
+        case ArtifactsSaved() | WorkspaceSaved():
+            return stage is Stage.STOPPED
+        case WorkspaceHardened():
+            return stage is Stage.STOPPED or (stage is Stage.STARTED and _continues(state))
+        case VerifierStarted():
+            return stage in (Stage.HARDENED, Stage.JUDGED)
+        case JudgeSampled():
+            return stage in (Stage.VERIFYING, Stage.FINISHED)
+        case VerifierScored() | VerifierFailed():
+            return stage is Stage.VERIFYING and state.verifying == event.verifier
+        case HumanReviewRequested() | HumanReviewSubmitted():
+            return stage is Stage.JUDGED
+        case TrialScored():
+            return stage is Stage.JUDGED
+        case TrialUnscored() | TrialErrored():
+            return Stage.STARTED <= stage < Stage.CONCLUDED
+        case HindsightCredited() | HindsightFailed():
+            return stage in (Stage.CONCLUDED, Stage.FINISHED)
+        case TrialFinished():
+            return stage is Stage.CONCLUDED or (
+                event.outcome == "cancelled" and stage is not Stage.FINISHED
+            )
+        case WarningRaised() | TamperFound() | TrialInterrupted() | SandboxLost():
+            return stage is not Stage.FINISHED
+        case RegradeStarted() | RegradeScored() | RegradeFailed() | VerifierApplied():
+            return stage is Stage.FINISHED
+        case SandboxRemoved() | LeaseTaken() | LeaseLost():
+            return True
+        case _:
+            assert_never(event)
+
+
+def _continues(state: TrialState) -> bool:
+    return state.started is not None and state.started.continues is not None
+
+
+def _conclude(state: TrialState) -> list[TrialEvent]:
+    match state:
+        case TrialState(stage=Stage.FINISHED):
+            return []
+        case TrialState(stage=Stage.CONCLUDED):
+            return [TrialFinished(outcome=_outcome(state))]
+        case TrialState(agent_failed=AgentFailed(error=error, category=category)):
+            return [
+                TrialErrored(error=error, category=category),
+                TrialFinished(outcome="errored"),
+            ]
+        case TrialState(verdicts=verdicts) if failed := [
+            v for v in verdicts if isinstance(v, VerifierFailed)
+        ]:
+            first = next((v for v in failed if not v.infrastructure), failed[0])
+            return [
+                TrialUnscored(
+                    error=first.error,
+                    category=first.category,
+                    infrastructure=first.infrastructure,
+                ),
+                TrialFinished(outcome="unscored"),
+            ]
+        case TrialState(stage=Stage.JUDGED, verdicts=verdicts):
+            scored = combine([v for v in verdicts if isinstance(v, VerifierScored)])
+            return [scored, TrialFinished(outcome="scored")]
+        case TrialState(sandbox_failed=SandboxFailed() as failure):
+            if failure.purpose == "agent":
+                return [
+                    TrialErrored(error=failure.error, category=failure.category),
+                    TrialFinished(outcome="errored"),
+                ]
+            return [
+                TrialUnscored(error=failure.error, category=failure.category, infrastructure=True),
+                TrialFinished(outcome="unscored"),
+            ]
+        case _:
+            raise CommandRefused(
+                f"the trial can't be concluded at stage {state.stage.name.lower()}"
+            )
+
+
+def _outcome(state: TrialState) -> Literal["scored", "unscored", "errored"]:
+    if state.scored:
+        return "scored"
+    return "unscored" if state.unscored else "errored"
+
+
+def combine(verdicts: Sequence[VerifierScored]) -> TrialScored:
+    """The trial's score from its verifiers': the sum of weight x score over the sum of weights.
+
+    A script alone keeps its number as it is, with the script's rewards beside it. Sub-scores of
+    several verifiers are named ``verifier.name``. A trial passes at 1.0 or above, compared exactly.
+    """
+    script = next((v for v in verdicts if v.verifier_kind == "script"), None)
+    if len(verdicts) == 1:
+        score, scores = verdicts[0].score, verdicts[0].scores
+    else:
+        total = math.fsum(v.weight for v in verdicts)
+        score = math.fsum(v.weight * v.score for v in verdicts) / total
+        scores = {f"{v.verifier}.{name}": x for v in verdicts for name, x in v.scores.items()}
+    missing = any(v.missing for v in verdicts)
+    if missing:
+        rewards = None
+    elif script is not None:
+        rewards = {"reward": script.score} | script.scores
+    else:
+        rewards = {"reward": score}
+    by_engine = any(v.source == "engine" for v in verdicts)
+    return TrialScored(
+        passed=score >= 1.0 and not missing,
+        score=score,
+        scores=scores,
+        rewards=rewards,
+        reward_source="engine" if by_engine else "verifier",
+        reward_valid=not by_engine,
+    )

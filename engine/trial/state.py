@@ -1,0 +1,175 @@
+"""What is known of an execution: a pure fold over its stream, for deciding what comes next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import IntEnum
+from typing import assert_never
+
+import msgspec
+
+from ...events.kinds import (
+    ActionTaken,
+    AgentFailed,
+    AgentFinished,
+    AgentMessage,
+    AgentStarted,
+    AppQueried,
+    ArtifactsSaved,
+    EnvironmentReset,
+    EpisodeEnded,
+    HindsightCredited,
+    HindsightFailed,
+    HumanReviewRequested,
+    HumanReviewSubmitted,
+    JudgeSampled,
+    LeaseLost,
+    LeaseTaken,
+    ModelCalled,
+    ProcessesKilled,
+    RegradeFailed,
+    RegradeScored,
+    RegradeStarted,
+    SandboxFailed,
+    SandboxLost,
+    SandboxRemoved,
+    SandboxStarted,
+    StepRewarded,
+    StepRewardFailed,
+    TamperFound,
+    TrialErrored,
+    TrialEvent,
+    TrialFinished,
+    TrialInterrupted,
+    TrialScored,
+    TrialStarted,
+    TrialUnscored,
+    VerifierApplied,
+    VerifierFailed,
+    VerifierScored,
+    VerifierStarted,
+    WarningRaised,
+    WorkspaceHardened,
+    WorkspaceSaved,
+)
+
+
+class Stage(IntEnum):
+    """How far an execution is. Each is durable once its event is."""
+
+    NEW = 0
+    STARTED = 1
+    SANDBOX = 2
+    AGENT = 3
+    WORKED = 4
+    """The agent has finished or failed."""
+    STOPPED = 5
+    """Nothing of the agent's runs any more; what can be saved is being saved."""
+    HARDENED = 6
+    VERIFYING = 7
+    JUDGED = 8
+    """Every verifier that was started has answered or failed."""
+    CONCLUDED = 9
+    FINISHED = 10
+
+
+class TrialState(msgspec.Struct, frozen=True, kw_only=True):
+    """An execution as its events tell it."""
+
+    stage: Stage = Stage.NEW
+    version: int = 0
+    started: TrialStarted | None = None
+    sandbox: SandboxStarted | None = None
+    """The newest one."""
+    sandbox_failed: SandboxFailed | None = None
+    interrupted: bool = False
+    """Since the last interruption no sandbox has come up."""
+    agent_failed: AgentFailed | None = None
+    agent_finished: AgentFinished | None = None
+    artifacts: ArtifactsSaved | None = None
+    workspace: WorkspaceSaved | None = None
+    workspace_version: int = 0
+    """The version up to which another execution may go on from this one's saved work."""
+    verdicts: tuple[VerifierScored | VerifierFailed, ...] = ()
+    verifying: str | None = None
+    scored: TrialScored | None = None
+    unscored: TrialUnscored | None = None
+    errored: TrialErrored | None = None
+    finished: TrialFinished | None = None
+    tools: int = 0
+    """Actions that a tool call asked for."""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def gradable(self) -> bool:
+        """Whether the saved workspace is all that a verifier needs."""
+        return self.workspace is not None and self.workspace.outside == []
+
+
+def evolve(state: TrialState, event: TrialEvent) -> TrialState:
+    """The state after one more event."""
+    replace = msgspec.structs.replace
+    state = replace(state, version=state.version + 1)
+    match event:
+        case TrialStarted():
+            return replace(state, stage=Stage.STARTED, started=event)
+        case SandboxStarted():
+            stage = state.stage if event.purpose == "verifier" else Stage.SANDBOX
+            return replace(state, stage=stage, sandbox=event, interrupted=False)
+        case SandboxFailed():
+            return replace(state, sandbox_failed=event)
+        case AgentStarted():
+            return replace(state, stage=Stage.AGENT)
+        case ActionTaken():
+            return replace(state, tools=state.tools + 1) if event.tool_call else state
+        case AgentFinished():
+            return replace(state, stage=Stage.WORKED, agent_finished=event)
+        case AgentFailed():
+            return replace(state, stage=Stage.WORKED, agent_failed=event)
+        case ProcessesKilled():
+            return replace(state, stage=Stage.STOPPED)
+        case ArtifactsSaved():
+            return replace(state, artifacts=event)
+        case WorkspaceSaved():
+            return replace(state, workspace=event, workspace_version=state.version)
+        case WorkspaceHardened():
+            return replace(state, stage=Stage.HARDENED)
+        case VerifierStarted():
+            return replace(state, stage=Stage.VERIFYING, verifying=event.verifier)
+        case VerifierScored() | VerifierFailed():
+            verdicts = (*state.verdicts, event)
+            return replace(state, stage=Stage.JUDGED, verifying=None, verdicts=verdicts)
+        case TrialScored():
+            return replace(state, stage=Stage.CONCLUDED, scored=event)
+        case TrialUnscored():
+            return replace(state, stage=Stage.CONCLUDED, unscored=event)
+        case TrialErrored():
+            return replace(state, stage=Stage.CONCLUDED, errored=event)
+        case TrialFinished():
+            return replace(state, stage=Stage.FINISHED, finished=event)
+        case TrialInterrupted():
+            # A verifier that was cut off has not answered: it starts again from the saved work.
+            stage = Stage.STOPPED if Stage.STOPPED <= state.stage < Stage.JUDGED else state.stage
+            return replace(state, stage=stage, interrupted=True, verifying=None)
+        case WarningRaised():
+            message = event.message if isinstance(event.message, str) else event.code
+            return replace(state, warnings=(*state.warnings, message))
+        case (
+            AgentMessage() | AppQueried() | EnvironmentReset() | EpisodeEnded()
+            | HindsightCredited() | HindsightFailed() | HumanReviewRequested()
+            | HumanReviewSubmitted() | JudgeSampled() | LeaseLost() | LeaseTaken()
+            | ModelCalled() | RegradeFailed() | RegradeScored() | RegradeStarted()
+            | SandboxLost() | SandboxRemoved() | StepRewarded() | StepRewardFailed()
+            | TamperFound() | VerifierApplied()
+        ):  # fmt: skip
+            return state
+        case _:
+            assert_never(event)
+
+
+def fold(events: Iterable[TrialEvent], state: TrialState | None = None) -> TrialState:
+    """The state after all of these events."""
+    state = state or TrialState()
+    for event in events:
+        state = evolve(state, event)
+    return state
