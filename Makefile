@@ -1,0 +1,45 @@
+# Every target sets up what it needs, from a fresh clone on; nothing has to be installed by hand.
+#
+#   make demo     run the example tasks, look at the result, delete it and rebuild it from the log
+#   make test     every test with its engines, the coverage gates and the checkers
+#   make lint     only the checkers
+#   make bench    the benchmarks
+#   make clean    remove what these targets made, but for jobs/
+#
+# ARGS goes to pytest (`make test ARGS="tests/events -x"`) or to the demo (`make demo ARGS=--help`).
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench clean
+
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+STAMP := $(VENV)/.installed
+BENCH_STAMP := $(VENV)/.installed-bench
+ARGS ?=
+
+help:
+	@sed -n '3,9s/^# \{0,1\}//p' Makefile
+
+demo: $(STAMP)
+	@$(PYTHON) tools/demo.py $(ARGS)
+
+test: $(STAMP)
+	@$(PYTHON) tools/check.py test $(ARGS)
+
+lint: $(STAMP)
+	@$(PYTHON) tools/check.py lint
+
+bench: $(BENCH_STAMP)
+	@$(PYTHON) tools/bench.py $(ARGS)
+
+clean:
+	@bash tools/clean.sh
+
+$(STAMP): pyproject.toml constraints.txt tools/venv.sh
+	@bash tools/venv.sh $(VENV) dev
+	@touch $@
+
+$(BENCH_STAMP): $(STAMP)
+	@bash tools/venv.sh $(VENV) dev,bench
+	@touch $@
