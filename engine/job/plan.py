@@ -76,6 +76,7 @@ def _finished(slot: Slot, last: Execution, trial: str, only: str | None) -> Plan
 
     assert state.finished is not None
     outcome = state.finished.outcome
+    category: str | None
     if state.unscored is not None:
         category = state.unscored.category
     elif state.errored is not None:

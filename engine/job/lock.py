@@ -1,0 +1,56 @@
+"""One process owns a job: an operating-system lock, freed at once when the process dies."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from ..errors import JobLocked
+
+
+class Owner(msgspec.Struct, frozen=True):
+    """Who holds a job's lock."""
+
+    pid: int
+    host: str
+
+
+def lock_path(jobs_folder: Path, job: str) -> Path:
+    """The lock's file; beside the jobs, so that a deleted job folder takes no lock with it."""
+    return jobs_folder / ".locks" / f"{job}.lock"
+
+
+@contextmanager
+def own(jobs_folder: Path, job: str) -> Generator[None]:
+    """Own the job while the context lasts. Raises JobLocked, which names the owner."""
+    path = lock_path(jobs_folder, job)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            owner = read_owner(path)
+            raise JobLocked(
+                job, owner.pid if owner else None, owner.host if owner else None
+            ) from None
+        os.ftruncate(descriptor, 0)
+        me = Owner(os.getpid(), socket.gethostname())
+        os.pwrite(descriptor, msgspec.json.encode(me), 0)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def read_owner(path: Path) -> Owner | None:
+    """Who last took the lock, as far as the file tells."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Owner)
+    except (OSError, msgspec.DecodeError):
+        return None

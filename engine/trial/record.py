@@ -1,0 +1,87 @@
+"""The writing end of a trial's stream: commands are decided, then their events appended."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+
+from ...events.clock import Clock, Ids
+from ...events.envelope import Appended, NewEvent
+from ...events.kinds import (
+    ActionTaken,
+    AgentFailed,
+    AgentFinished,
+    AgentStarted,
+    TrialEvent,
+    VerifierFailed,
+    VerifierScored,
+    VerifierStarted,
+)
+from ...events.log import EventLog
+from .decide import Command, decide
+from .state import TrialState, evolve
+
+
+def stream_of(trial: str) -> str:
+    """The name of a trial's stream."""
+    return f"trial/{trial}"
+
+
+class TrialRecord:
+    """One execution's history, written by one coroutine.
+
+    `tell` queues what the command leads to and gives a ticket: await it before anything outside
+    depends on it. After a failed append the record is of no more use; the error says why.
+    """
+
+    def __init__(
+        self,
+        log: EventLog,
+        trial: str,
+        *,
+        clock: Clock,
+        ids: Ids,
+        state: TrialState | None = None,
+        cause: str | None = None,
+    ) -> None:
+        self.log = log
+        self.trial = trial
+        self.stream = stream_of(trial)
+        self.clock = clock
+        self.ids = ids
+        self.state = state or TrialState()
+        self._last = cause
+        self._begun: dict[type, str] = {}
+
+    def tell(self, command: Command) -> Awaitable[Appended] | None:
+        """Decide, and queue the events; None when nothing follows from the command."""
+        events = decide(self.state, command)
+        if not events:
+            return None
+        before = self.state.version
+        for event in events:
+            self.state = evolve(self.state, event)
+        return self.log.append(self.stream, before, self._envelopes(events))
+
+    def _envelopes(self, events: Sequence[TrialEvent]) -> list[NewEvent]:
+        enveloped: list[NewEvent] = []
+        for event in events:
+            new = NewEvent(
+                id=self.ids.event_id(),
+                at=self.clock.now(),
+                payload=event,
+                causation=self._cause(event),
+            )
+            self._last = new.id
+            if isinstance(event, AgentStarted | VerifierStarted):
+                self._begun[type(event)] = new.id
+            enveloped.append(new)
+        return enveloped
+
+    def _cause(self, event: TrialEvent) -> str | None:
+        match event:
+            case ActionTaken() | AgentFinished() | AgentFailed():
+                return self._begun.get(AgentStarted, self._last)
+            case VerifierScored() | VerifierFailed():
+                return self._begun.get(VerifierStarted, self._last)
+            case _:
+                return self._last
