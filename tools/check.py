@@ -27,7 +27,7 @@ LINT = {
     "ruff check": ["ruff", "check", "--quiet", "."],
     "mypy": ["mypy", "--no-error-summary"],
     "pyright": ["pyright"],
-    "import-linter": ["lint-imports"],
+    "import-linter": ["lint-imports", "--no-logo"],
 }
 # Events and folds decide what the log says, so every branch of theirs is run.
 FULLY_COVERED = ["events/*", "projections/*"]

@@ -146,9 +146,9 @@ def root_filesystem() -> tuple[Path, str]:
     with tempfile.TemporaryDirectory(prefix="rootfs-", dir=cache) as folder:
         system = Path(folder) / "system"
         # In a mount name space of its own: a run that is cut off leaves no mounts behind.
+        bootstrap = ["debootstrap", "--variant=minbase", "--include=python3"]
         made = subprocess.run(
-            ["unshare", "--mount", "debootstrap", "--variant=minbase", "--include=python3"]
-            + [release, str(system), _mirror(release)],
+            ["unshare", "--mount", *bootstrap, release, str(system), _mirror(release)],
             env=env,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -162,12 +162,9 @@ def root_filesystem() -> tuple[Path, str]:
         part = Path(folder) / "rootfs.tar"
         left_out = ["dev/*", "proc/*", "sys/*", "var/cache/apt/*", "var/lib/apt/lists/*"]
         left_out += ["usr/share/doc/*", "usr/share/man/*", "usr/share/locale/*"]
-        subprocess.run(
-            ["tar", "-C", str(system), "--numeric-owner", "--sort=name", "--wildcards"]
-            + [f"--exclude=./{pattern}" for pattern in left_out]
-            + ["-cf", str(part), "."],
-            check=True,
-        )
+        excludes = [f"--exclude=./{pattern}" for pattern in left_out]
+        pack = ["tar", "-C", str(system), "--numeric-owner", "--sort=name", "--wildcards"]
+        subprocess.run([*pack, *excludes, "-cf", str(part), "."], check=True)
         part.rename(tar)
     return tar, key
 
@@ -207,14 +204,21 @@ def _start(*, outlive: bool) -> tuple[subprocess.Popen[bytes], Path]:
         (run / "daemon.json").write_text("{}")  # not the machine's own settings
         # The first process dies with this one, and everything else with the first process.
         guard = [] if outlive else ["setpriv", "--pdeathsig", "KILL"]
-        spaces = ["--net", "--mount", "--propagation", "slave", "--pid", "--fork", "--kill-child"]
+        spaces = ["unshare", "--net", "--mount", "--propagation", "slave"]
+        spaces += ["--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", INIT, "init"]
+        daemon = [
+            "dockerd",
+            "--host",
+            f"unix://{run}/docker.sock",
+            "--exec-root",
+            str(run / "exec"),
+        ]
+        daemon += ["--data-root", str(FOLDER / "docker"), "--pidfile", str(run / "pid")]
+        daemon += ["--config-file", str(run / "daemon.json"), *storage]
         log = FOLDER / "dockerd.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
-                [*guard, "unshare", *spaces, "--mount-proc", "sh", "-c", INIT, "init", "dockerd"]
-                + ["--host", f"unix://{run}/docker.sock", "--exec-root", str(run / "exec")]
-                + ["--data-root", str(FOLDER / "docker"), "--pidfile", str(run / "pid")]
-                + ["--config-file", str(run / "daemon.json"), *storage],
+                [*guard, *spaces, *daemon],
                 env={**os.environ, "PATH": ADMIN_PATH},
                 stdin=subprocess.DEVNULL,
                 stdout=output,

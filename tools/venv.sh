@@ -50,5 +50,5 @@ if ! new_enough "$venv/bin/python" >/dev/null || ! "$venv/bin/python" -m pip --v
 fi
 
 echo "Installing trialog[$extras] and what it needs into $venv …"
-"$venv/bin/python" -m pip install --quiet --editable ".[$extras]" ||
+"$venv/bin/python" -m pip install -qq --editable ".[$extras]" ||
     die "Installing failed (see above): a package index must be reachable the first time."

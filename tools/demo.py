@@ -1,0 +1,130 @@
+"""Run the example tasks, show what came of them, delete the result, rebuild it from the log.
+
+    make demo                             Docker where that can be had, else bubblewrap
+    make demo ARGS="--sandbox bubblewrap"
+    make demo ARGS="--sandbox docker --image IMAGE"     an image with bash and python3
+
+The jobs stay under jobs/.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import services
+from engine import Engine, EngineError
+
+ROOT = Path(__file__).resolve().parents[1]
+TRIALOG = Path(sys.executable).parent / "trialog"
+JOBS = ROOT / "jobs"
+
+
+def heading(text: str) -> None:
+    """A line that stands out between what the commands print."""
+    print(f"\n── {text}", flush=True)
+
+
+def trialog(*arguments: str) -> None:
+    """Run the command as a user would, and show it; a failure ends the demo."""
+    print(f"$ trialog {shlex.join(arguments)}", flush=True)
+    code = subprocess.run([TRIALOG, *arguments], stdin=subprocess.DEVNULL, check=False).returncode
+    if code != 0:
+        sys.exit(f"demo: `trialog {shlex.join(arguments)}` ended with exit code {code}")
+
+
+def choose(asked: str, image: str | None) -> tuple[list[str], str]:
+    """Options that choose the sandbox, and a sentence that says which one and why."""
+    reasons = []
+    if asked in {"auto", "docker"}:
+        try:
+            return _docker(image)
+        except (services.Unavailable, EngineError) as error:
+            reasons.append(f"Docker: {error}")
+    if asked in {"auto", "bubblewrap"}:
+        try:
+            services.bubblewrap()
+        except services.Unavailable as error:
+            reasons.append(f"bubblewrap: {error}")
+        else:
+            why = f" ({reasons[0]})" if reasons else ""
+            return ["--sandbox", "bubblewrap"], f"The sandbox is bubblewrap{why}."
+    sys.exit(
+        "demo: no sandbox can be had here.\n  " + "\n  ".join(reasons) + "\n"
+        "Start a Docker engine (or name one with DOCKER_HOST), or install bubblewrap, "
+        "then run `make demo` again."
+    )
+
+
+def _docker(image: str | None) -> tuple[list[str], str]:
+    engine = Engine.from_environment()
+    if not engine.answers():
+        raise services.Unavailable(f"no engine answers at {engine.host}")
+    if image is None:
+        image = services.have_image(engine, services.IMAGE)
+    elif engine.image_labels(image) is None:
+        raise services.Unavailable(f"the engine at {engine.host} has no image {image}")
+    options = ["--sandbox", "docker", "--image", image]
+    return options, f"The sandbox is Docker, at {engine.host}, with the image {image}."
+
+
+def files_of(folder: Path) -> dict[str, str]:
+    """Path → SHA-256 of every file in a folder."""
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def jobs() -> set[Path]:
+    """The job folders that there are."""
+    return {path.parent for path in JOBS.glob("*/summary.json")}
+
+
+def main() -> None:
+    """The demo."""
+    parser = argparse.ArgumentParser(description=__doc__, prog="make demo")
+    parser.add_argument("--sandbox", choices=["auto", "docker", "bubblewrap"], default="auto")
+    parser.add_argument("--image", default=os.environ.get("TRIALOG_IMAGE") or None)
+    arguments = parser.parse_args()
+    os.chdir(ROOT)
+    options, sentence = choose(arguments.sandbox, arguments.image)
+    print(sentence)
+    earlier = jobs()
+
+    heading("The reference solutions: all should pass, but for one that is wrong on purpose")
+    trialog("run", "examples/tasks", "--agent", "oracle", *options)
+    [job] = jobs() - earlier
+
+    heading("An agent that does nothing: none should pass")
+    trialog("run", "examples/tasks", "--agent", "nop", *options)
+
+    heading("One trial, event by event")
+    trial = next(job.glob("half-life*__*")).name
+    trialog("replay", trial)
+
+    name = job.relative_to(ROOT)
+    before = files_of(job)
+    heading(f"Delete {name} ({len(before)} files) and rebuild it from the log")
+    print(f"$ rm -r {name}", flush=True)
+    shutil.rmtree(job)
+    trialog("rebuild", str(name))
+    trialog("rebuild", str(name), "--check")
+    if files_of(job) != before:
+        sys.exit(f"demo: {name} came back with other bytes")
+    print(f"Every byte is back: {len(before)} files.")
+
+    heading("Next")
+    print(f"  {TRIALOG.relative_to(ROOT)} show {name}      what came of the job")
+    print(f"  {TRIALOG.relative_to(ROOT)} new my-task                     a task of your own")
+
+
+if __name__ == "__main__":
+    main()
