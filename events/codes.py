@@ -36,6 +36,34 @@ WARNINGS: dict[str, Code] = {
         "reward.txt and reward.json give different rewards; reward.txt decided.",
         "Write the reward in one place.",
     ),
+    "reward_unusable": Code(
+        "A reward file is no regular file, is over 1 MiB, or may not be read.",
+        "Write a small plain file; a link, pipe, device or folder in its place is never read.",
+    ),
+    "reward_details": Code(
+        "Entries of reward.json that are no numbers were kept as details and not scored.",
+        "Write what is no score to reward-details.json.",
+    ),
+    "reward_aggregated": Code(
+        "reward.json has no reward, and verifier.aggregate made one from its numbers.",
+        "Nothing, if that is meant; else write `reward` too.",
+    ),
+    "reward_scores_lost": Code(
+        "reward.json could not be used; reward.txt gave the reward, without further scores.",
+        "Mend what writes reward.json.",
+    ),
+    "verifier_file_skipped": Code(
+        "reward-details.json or ctrf.json was not kept.",
+        "Write a plain file of at most 16 MiB.",
+    ),
+    "agent_report_malformed": Code(
+        "A line that the agent's program reported is no action.",
+        "Write one JSON object a line; see docs/agents.md.",
+    ),
+    "agent_report_cut": Code(
+        "The agent's program reported more than is kept, or its report was no plain file.",
+        "Report fewer or shorter actions; see docs/agents.md.",
+    ),
 }
 
 Blame = Literal["agent", "verifier", "infrastructure", "user"]
@@ -103,6 +131,16 @@ CATEGORIES: dict[str, Category] = {
     "reward_tampered": Category(
         "Something the agent left in the reward's place could not be removed, so nothing was graded.",
         "Read the tamper entries in result.json.",
+        "infrastructure",
+    ),
+    "verifier_digest_mismatch": Category(
+        "The verifier's files are not those that the job recorded when it started.",
+        "Find out who changed them; `trialog resume JOB` grades again from the job's snapshot.",
+        "infrastructure",
+    ),
+    "transfer_failed": Category(
+        "Files could not be brought into the sandbox or out of it.",
+        "Read the error; `trialog resume JOB` grades the trial again.",
         "infrastructure",
     ),
     "verifier_no_reward": Category(

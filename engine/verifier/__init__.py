@@ -1,0 +1,1 @@
+"""The script verifier: running a task's test script and judging the reward it wrote."""
