@@ -1,0 +1,70 @@
+"""What all trials of a running job share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import anyio
+
+from ...events.clock import Clock, Ids
+from ...events.log import EventLog
+from ..agents import Agent
+from ..reaper import Reaper
+from ..redact import Redactor
+from ..sandbox.protocol import SandboxBackend
+from .config import JobConfig
+from .record import JobRecord
+from .report import Watcher
+from .tasks import TaskInJob
+
+
+class JobContext:
+    """One running job. Made once, passed to every trial."""
+
+    def __init__(
+        self,
+        *,
+        job: str,
+        folder: Path,
+        scratch: Path,
+        config: JobConfig,
+        log: EventLog,
+        log_id: str,
+        backend: SandboxBackend,
+        clock: Clock,
+        ids: Ids,
+        record: JobRecord,
+        reaper: Reaper,
+        redactor: Redactor,
+        tasks: Mapping[str, TaskInJob],
+        agents: Mapping[str, Agent],
+        agent_env: Mapping[str, str],
+        verifier_env: Mapping[str, str],
+        environ: Mapping[str, str],
+        watch: Watcher,
+    ) -> None:
+        self.job = job
+        self.folder = folder
+        self.scratch = scratch
+        self.config = config
+        self.log = log
+        self.log_id = log_id
+        self.backend = backend
+        self.clock = clock
+        self.ids = ids
+        self.record = record
+        self.reaper = reaper
+        self.redactor = redactor
+        self.tasks = tasks
+        self.agents = agents
+        self.agent_env = agent_env
+        self.verifier_env = verifier_env
+        self.environ = environ
+        self.watch = watch
+        self.agent_slots = anyio.CapacityLimiter(config.concurrency)
+        self.verifier_slots = anyio.CapacityLimiter(config.verifiers or config.concurrency)
+        self.draining = anyio.Event()
+        """Set: no new execution begins."""
+        self.cancelled = False
+        """What is cut off now ends as cancelled, not as interrupted."""

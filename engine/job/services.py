@@ -1,0 +1,32 @@
+"""What a job needs of the world, picked by whoever starts it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from ...events.clock import Clock, Ids
+from ...events.log import EventLog
+from ..sandbox.protocol import SandboxBackend
+
+
+class Services(msgspec.Struct, frozen=True, kw_only=True):
+    """Log, sandboxes, clock and ids; and what is known of the environment."""
+
+    log: EventLog
+    log_id: str
+    """The log's own random name; a label of everything that is made for its jobs."""
+    backend: SandboxBackend
+    clock: Clock
+    ids: Ids
+    jobs_folder: Path
+    """The log's folder; jobs' folders lie in it."""
+    environ: Mapping[str, str]
+    secrets: Mapping[str, str] = {}
+    """Values that are replaced before anything is written, by the names that replace them."""
+    agent_env: Mapping[str, str] = {}
+    """Secret values of ``--agent-env`` and ``--verifier-env`` as they were given now; they are
+    not recorded, so a resume takes them from here or from the environment."""
+    verifier_env: Mapping[str, str] = {}

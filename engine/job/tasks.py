@@ -1,0 +1,140 @@
+"""The tasks of a job, as the job took them: snapshots into the blob store, and back out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import anyio
+from anyio import to_thread
+
+from ...events.kinds.job import TaskSnapshot
+from ...events.log import BlobStore
+from ..errors import ImageError, TaskError
+from ..sandbox.protocol import Image, ImageRequest, SandboxBackend
+from ..tasks.digest import environment_digest
+from ..tasks.load import load_task
+from ..tasks.model import Task
+from ..tasks.snapshot import pack, unpack, verifier_files
+from .config import JobConfig
+
+
+async def take(tasks: list[Task], blobs: BlobStore) -> list[TaskSnapshot]:
+    """Snapshots of the tasks, with their bytes in the blob store."""
+    return [await _take(task, blobs) for task in tasks]
+
+
+async def _take(task: Task, blobs: BlobStore) -> TaskSnapshot:
+    packed = await to_thread.run_sync(pack, task)
+    return TaskSnapshot(
+        task=task.name,
+        digest=task.digest,
+        path=str(task.path),
+        layout=task.layout,
+        snapshot=await blobs.put(packed),
+        environment_digest=task.environment_digest,
+        files=await to_thread.run_sync(verifier_files, task),
+    )
+
+
+class TaskInJob:
+    """One task of a running job: its snapshot's files, and its image once somebody needs it."""
+
+    def __init__(
+        self, snapshot: TaskSnapshot, task: Task, *, backend: SandboxBackend, config: JobConfig,
+        image_digest: str | None = None,
+    ) -> None:  # fmt: skip
+        self.snapshot = snapshot
+        self.task = task
+        self._backend = backend
+        self._config = config
+        self._digest = image_digest
+        self._lock = anyio.Lock()
+        self._image: Image | ImageError | None = None
+
+    async def image(self) -> Image:
+        """The image, ready to use; only the first caller is told of the time it took to build.
+
+        An image that can't be had fails at once for all trials after the first.
+        """
+        async with self._lock:
+            match self._image:
+                case Image() as image:
+                    return image
+                case ImageError() as error:
+                    raise error
+                case None:
+                    try:
+                        image = await self._prepare()
+                    except ImageError as error:
+                        self._image = error
+                        raise
+                    self._image = _without_build(image)
+                    return image
+
+    async def _prepare(self) -> Image:
+        settings = self.task.settings.sandbox
+        dockerfile = context = None
+        if settings.docker_image is None and self.snapshot.environment_digest is not None:
+            dockerfile, context = await to_thread.run_sync(self._build_context)
+        return await self._backend.prepare(
+            ImageRequest(
+                task=self.task.name,
+                name=settings.docker_image,
+                digest=self._digest,
+                dockerfile=dockerfile,
+                context=context,
+                build_timeout_sec=settings.build_timeout_sec,
+            )
+        )
+
+    def _build_context(self) -> tuple[Path | None, Path | None]:
+        """Dockerfile and context in the task's folder, if they are still those of the snapshot."""
+        if self._digest is not None:
+            return None, None
+        path = Path(self.snapshot.path)
+        try:
+            now = load_task(path)
+        except TaskError as error:
+            raise ImageError(
+                f"task {self.task.name}: its image was never built, and its folder can't be "
+                f"used any more: {error}"
+            ) from error
+        digest = environment_digest(now.context) if now.context is not None else None
+        if digest != self.snapshot.environment_digest:
+            raise ImageError(
+                f"task {self.task.name}: the files that its image is built from ({path}) changed "
+                f"after the job had started ({self.snapshot.environment_digest} then, {digest} "
+                "now); start a new job"
+            )
+        return now.dockerfile, now.context
+
+
+def _without_build(image: Image) -> Image:
+    from msgspec.structs import replace
+
+    return replace(image, build_seconds=None)
+
+
+async def open_tasks(
+    snapshots: list[TaskSnapshot],
+    blobs: BlobStore,
+    folder: Path,
+    *,
+    backend: SandboxBackend,
+    config: JobConfig,
+    images: Mapping[str, str] | None = None,
+) -> dict[str, TaskInJob]:
+    """The tasks by name, their snapshots unpacked below `folder`.
+
+    `images` holds the image digest that a task ran with earlier in the job, by the task's name.
+    """
+    opened: dict[str, TaskInJob] = {}
+    for number, snapshot in enumerate(snapshots):
+        data = await blobs.get(snapshot.snapshot)
+        task = await to_thread.run_sync(unpack, data, folder / str(number), snapshot)
+        opened[snapshot.task] = TaskInJob(
+            snapshot, task, backend=backend, config=config,
+            image_digest=(images or {}).get(snapshot.task),
+        )  # fmt: skip
+    return opened

@@ -1,0 +1,247 @@
+"""The host's folders behind one trial's sandbox: who sees what, and when.
+
+While the agent works, the verifier's folder is empty and the solution is there for the oracle
+alone. Between the phases every folder that could change the grade is moved away whole and a fresh
+one takes its name: the verifier reads and writes only where the agent never was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+
+from anyio import to_thread
+
+from ...events.kinds import TamperFound
+from ...events.log import BlobStore
+from ..errors import TrialogError
+from ..sandbox.protocol import Mount
+from .leftovers import Leftover, list_leftovers
+
+OPEN_TO_ALL = 0o777
+"""Mode of what any user inside may write to. The scratch folder above it is the engine's alone."""
+
+
+class TamperUncleared(TrialogError):
+    """Something in the reward's place can't be moved away, so nothing may be graded."""
+
+    category = "reward_tampered"
+
+    def __init__(self, path: str, reason: str, found: list[TamperFound] | None = None) -> None:
+        self.path = path
+        self.found = found or []
+        super().__init__(f"what the agent left in {path} can't be removed: {reason}")
+
+
+class VerifierDigestMismatch(TrialogError):
+    """The verifier's files are not those that the job recorded."""
+
+    category = "verifier_digest_mismatch"
+
+    def __init__(self, path: str, recorded: str | None, found: str | None) -> None:
+        self.path = path
+        self.recorded = recorded
+        self.found = found
+        super().__init__(
+            f"{path}: recorded {_digest(recorded)}, found {_digest(found)}; "
+            "the verifier's files changed after the job had started"
+        )
+
+
+class TrialFolders:
+    """The folders below `scratch`, which is the engine's own and of this trial alone."""
+
+    def __init__(self, scratch: Path, *, workspace: str) -> None:
+        self.scratch = scratch
+        self.workspace = workspace
+        self.agent_logs = scratch / "logs" / "agent"
+        self.verifier_logs = scratch / "logs" / "verifier"
+        self.artifacts = scratch / "logs" / "artifacts"
+        self.verifier = scratch / "verifier"
+        self.solution = scratch / "solution"
+        self.task = scratch / "task"
+        self._moved = 0
+        self._with_solution = False
+        # A folder with a saved trial's workspace below one of these names would be hidden by it.
+        self.verifier_targets = self._targets("/verifier", "/tests")
+        """Where the verifier's folder is seen, one folder under each name."""
+        self.solution_targets = self._targets("/solution", "/oracle", fallback="/.trialog/solution")
+        """Where the oracle sees the solution."""
+        self.task_target = self._targets("/task", fallback="/.trialog/task")[0]
+        """Where the prompt is."""
+
+    def _targets(self, *names: str, fallback: str = "/.trialog/verifier") -> list[str]:
+        workspace = PurePosixPath(self.workspace)
+        return [name for name in names if not workspace.is_relative_to(name)] or [fallback]
+
+    @property
+    def prompt(self) -> str:
+        """The prompt's path inside."""
+        return f"{self.task_target}/prompt.md"
+
+    def mounts(self) -> list[Mount]:
+        """What to mount; after `prepare`, which makes the sources."""
+        pairs = [
+            (self.agent_logs, "/logs/agent"),
+            (self.verifier_logs, "/logs/verifier"),
+            (self.artifacts, "/logs/artifacts"),
+            *((self.verifier, target) for target in self.verifier_targets),
+        ]
+        if self._with_solution:
+            pairs += [(self.solution, target) for target in self.solution_targets]
+        return [
+            *(Mount(source=source, target=target) for source, target in pairs),
+            Mount(source=self.task, target=self.task_target, readonly=True),
+        ]
+
+    async def prepare(self, *, prompt: str = "", solution: Path | None = None) -> None:
+        """Make the folders. `solution` is copied in for an agent that may see it: the oracle."""
+        await to_thread.run_sync(self._prepare, prompt, solution)
+
+    def _prepare(self, prompt: str, solution: Path | None) -> None:
+        self.scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (self.scratch / "logs").mkdir()
+        for folder in (self.agent_logs, self.verifier_logs, self.artifacts, self.verifier):
+            _make_open(folder)
+        self.task.mkdir()
+        self.task.chmod(0o755)
+        text = self.task / "prompt.md"
+        text.write_bytes(prompt.encode("utf-8", "surrogatepass"))
+        text.chmod(0o644)
+        if solution is not None:
+            self._with_solution = True
+            _copy(solution, self.solution)
+
+    async def put_program(self, name: str, data: bytes) -> str:
+        """Put the agent's program beside the prompt; its path inside."""
+        await to_thread.run_sync(self._put_program, name, data)
+        return f"{self.task_target}/agent/{name}"
+
+    def _put_program(self, name: str, data: bytes) -> None:
+        folder = self.task / "agent"
+        folder.mkdir(exist_ok=True)
+        folder.chmod(0o755)
+        program = folder / name
+        program.write_bytes(data)
+        program.chmod(0o755)
+
+    async def close_agent_phase(
+        self, blobs: BlobStore, *, planted: Mapping[str, str | None] | None = None
+    ) -> list[TamperFound]:
+        """Once nothing of the agent's runs: take away what it left in the verifier's places.
+
+        `planted` are the reward files baked into the image. Raises TamperUncleared when something
+        can't be moved: then nothing may be graded.
+        """
+        left = await to_thread.run_sync(self._close_agent_phase)
+        found = [
+            TamperFound(path=path, sha256=sha256, what="a reward file in the image; not believed")
+            for path, sha256 in (planted or {}).items()
+        ]
+        for place, leftovers in left.items():
+            for leftover in leftovers:
+                found.append(await _tamper(place, leftover, blobs))
+        failed = next((e for e in self._uncleared.items()), None)
+        if failed is not None:
+            raise TamperUncleared(*failed, found)
+        return found
+
+    def _close_agent_phase(self) -> dict[str, list[Leftover]]:
+        self._uncleared: dict[str, str] = {}
+        left: dict[str, list[Leftover]] = {}
+        for folder, place in (
+            (self.verifier_logs, "/logs/verifier"),
+            (self.verifier, self.verifier_targets[0]),
+        ):
+            try:
+                left[place] = self._swap(folder)
+            except OSError as error:
+                left[place] = list_leftovers(folder)
+                self._uncleared[place] = error.strerror or str(error)
+        if self._with_solution:
+            self._swap(self.solution)
+        return left
+
+    def _swap(self, folder: Path) -> list[Leftover]:
+        """Put a fresh folder in place of one; what lay in the old one."""
+        self._moved += 1
+        aside = self.scratch / f"left-{self._moved}"
+        try:
+            os.rename(folder, aside)
+        except FileNotFoundError:
+            _make_open(folder)
+            return []
+        _make_open(folder)
+        return list_leftovers(aside)
+
+    async def fill_verifier(self, source: Path, digests: Mapping[str, str]) -> None:
+        """Copy the verifier's files in from the job's snapshot, a private copy of this trial's.
+
+        Each file's bytes are checked against its recorded SHA-256 (hex) by its path in the folder.
+        Raises VerifierDigestMismatch; then no file may be run.
+        """
+        await to_thread.run_sync(self._fill_verifier, source, digests)
+
+    def _fill_verifier(self, source: Path, digests: Mapping[str, str]) -> None:
+        copied = _copy(source, self.verifier)
+        recorded = {path: digest.removeprefix("sha256:") for path, digest in digests.items()}
+        for path in sorted(recorded.keys() | copied.keys()):
+            if recorded.get(path) != copied.get(path):
+                raise VerifierDigestMismatch(path, recorded.get(path), copied.get(path))
+
+
+def _make_open(folder: Path) -> None:
+    folder.mkdir()
+    folder.chmod(OPEN_TO_ALL)  # whatever the umask is
+
+
+def _copy(source: Path, destination: Path) -> dict[str, str]:
+    """Copy a folder's files; the SHA-256 of the bytes that were written, by path.
+
+    The copy can be read by any user inside and written to by root. Links stay links.
+    """
+    digests: dict[str, str] = {}
+    waiting = [(source, destination, "")]
+    while waiting:
+        here, there, prefix = waiting.pop()
+        there.mkdir(exist_ok=True)
+        there.chmod(OPEN_TO_ALL)
+        with os.scandir(here) as entries:
+            listed = sorted(entries, key=lambda entry: entry.name)
+        for entry in listed:
+            path = f"{prefix}{entry.name}"
+            target = there / entry.name
+            if entry.is_symlink():
+                os.symlink(os.readlink(entry.path), target)
+                digests[path] = "a symbolic link"
+            elif entry.is_dir(follow_symlinks=False):
+                waiting.append((Path(entry.path), target, f"{path}/"))
+            else:
+                digests[path] = _copy_file(Path(entry.path), target)
+    return digests
+
+
+def _copy_file(source: Path, target: Path) -> str:
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with open(os.open(source, flags), "rb") as original, open(target, "xb") as copy:
+        mode = stat.S_IMODE(os.fstat(original.fileno()).st_mode)
+        digest = hashlib.sha256()
+        while data := original.read(1024 * 1024):
+            digest.update(data)
+            copy.write(data)
+        os.fchmod(copy.fileno(), mode & 0o777 | 0o644 | (0o111 if mode & 0o111 else 0))
+    return digest.hexdigest()
+
+
+def _digest(value: str | None) -> str:
+    return "nothing" if value is None else value
+
+
+async def _tamper(place: str, leftover: Leftover, blobs: BlobStore) -> TamperFound:
+    path = place.encode() + (b"/" + leftover.path if leftover.path else b"")
+    text = path.decode("utf-8", "replace")
+    raw = None if text.encode() == path else await blobs.put(path)
+    return TamperFound(path=text, sha256=leftover.sha256, what=leftover.what, raw_path=raw)
