@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import posixpath
 import stat
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
@@ -23,6 +24,10 @@ from .leftovers import Leftover, list_leftovers
 
 OPEN_TO_ALL = 0o777
 """Mode of what any user inside may write to. The scratch folder above it is the engine's alone."""
+
+REWARD_FOLDER = "/logs/verifier"
+AGENT_FOLDER = "/logs/agent"
+ARTIFACTS_FOLDER = "/logs/artifacts"
 
 
 class TamperUncleared(TrialogError):
@@ -74,7 +79,7 @@ class TrialFolders:
         """Where the prompt is."""
 
     def _targets(self, *names: str, fallback: str = "/.trialog/verifier") -> list[str]:
-        workspace = PurePosixPath(self.workspace)
+        workspace = PurePosixPath("/" + posixpath.normpath(self.workspace).lstrip("/"))
         return [name for name in names if not workspace.is_relative_to(name)] or [fallback]
 
     @property
@@ -85,9 +90,9 @@ class TrialFolders:
     def mounts(self) -> list[Mount]:
         """What to mount; after `prepare`, which makes the sources."""
         pairs = [
-            (self.agent_logs, "/logs/agent"),
-            (self.verifier_logs, "/logs/verifier"),
-            (self.artifacts, "/logs/artifacts"),
+            (self.agent_logs, AGENT_FOLDER),
+            (self.verifier_logs, REWARD_FOLDER),
+            (self.artifacts, ARTIFACTS_FOLDER),
             *((self.verifier, target) for target in self.verifier_targets),
         ]
         if self._with_solution:
@@ -136,39 +141,41 @@ class TrialFolders:
         `planted` are the reward files baked into the image. Raises TamperUncleared when something
         can't be moved: then nothing may be graded.
         """
-        left = await to_thread.run_sync(self._close_agent_phase)
+        left, stuck = await to_thread.run_sync(self._close_agent_phase)
         found = [
             TamperFound(path=path, sha256=sha256, what="a reward file in the image; not believed")
             for path, sha256 in (planted or {}).items()
         ]
         for place, leftovers in left.items():
-            for leftover in leftovers:
-                found.append(await _tamper(place, leftover, blobs))
-        failed = next((e for e in self._uncleared.items()), None)
-        if failed is not None:
-            raise TamperUncleared(*failed, found)
+            found += [await _tamper(place, leftover, blobs) for leftover in leftovers]
+        if stuck is not None:
+            raise TamperUncleared(*stuck, found)
         return found
 
-    def _close_agent_phase(self) -> dict[str, list[Leftover]]:
-        self._uncleared: dict[str, str] = {}
+    def _close_agent_phase(self) -> tuple[dict[str, list[Leftover]], tuple[str, str] | None]:
         left: dict[str, list[Leftover]] = {}
+        stuck: tuple[str, str] | None = None
         for folder, place in (
-            (self.verifier_logs, "/logs/verifier"),
+            (self.verifier_logs, REWARD_FOLDER),
             (self.verifier, self.verifier_targets[0]),
         ):
             try:
                 left[place] = self._swap(folder)
             except OSError as error:
                 left[place] = list_leftovers(folder)
-                self._uncleared[place] = error.strerror or str(error)
+                stuck = (place, error.strerror or str(error))
         if self._with_solution:
-            self._swap(self.solution)
-        return left
+            try:
+                self._swap(self.solution)
+            except OSError as error:
+                stuck = (self.solution_targets[0], error.strerror or str(error))
+        return left, stuck
 
     def _swap(self, folder: Path) -> list[Leftover]:
         """Put a fresh folder in place of one; what lay in the old one."""
         self._moved += 1
-        aside = self.scratch / f"left-{self._moved}"
+        # Beside it, because a folder that is not ours may not be moved into another one.
+        aside = folder.with_name(f".left-{self._moved}-{folder.name}")
         try:
             os.rename(folder, aside)
         except FileNotFoundError:
@@ -244,4 +251,6 @@ async def _tamper(place: str, leftover: Leftover, blobs: BlobStore) -> TamperFou
     path = place.encode() + (b"/" + leftover.path if leftover.path else b"")
     text = path.decode("utf-8", "replace")
     raw = None if text.encode() == path else await blobs.put(path)
-    return TamperFound(path=text, sha256=leftover.sha256, what=leftover.what, raw_path=raw)
+    use = "reward goes" if place == REWARD_FOLDER else "verifier's files go"
+    what = f"{leftover.what}, left where the {use}; taken away"
+    return TamperFound(path=text, sha256=leftover.sha256, what=what, raw_path=raw)
