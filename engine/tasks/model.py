@@ -65,6 +65,7 @@ class TaskSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Names of judges and people beside the script."""
     solution_env: dict[str, str] = {}
     metadata: dict[str, Any] = {}
+    """Plain JSON values; dates are text."""
 
 
 class TaskWarning(msgspec.Struct, frozen=True):
@@ -79,6 +80,9 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     path: Path
+    """The folder, absolute."""
+    dataset: Path | None = None
+    """The dataset's folder, inside which links are followed; null: only into sibling tasks."""
     layout: Literal["a", "b"]
     digest: str
     """``sha256:…`` over the folder's files."""

@@ -1,0 +1,1 @@
+"""Task folders: read, checked, hashed, snapshotted, made."""

@@ -1,0 +1,355 @@
+"""Reading a task folder."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from ..errors import TaskError
+from .compose import compose_use, find_compose
+from .digest import digest
+from .dockerfile import copied_sources, in_context
+from .document import find_prompt, split_document
+from .files import SETTINGS_NAMES, Bounds, Entry, present, read_text, regular_file, walk
+from .model import Task, TaskSettings, TaskWarning
+from .names import safe_name
+from .plain import TooMuch, plain
+from .reader import describe
+from .scripts import check_script
+from .settings import parse_settings
+from .yaml12 import YamlError, load_yaml
+
+VERIFIER_NAMES = ("verifier", "tests")
+SOLUTION_NAMES = ("oracle", "solution")
+
+Layout = Literal["a", "b"]
+
+
+class Parts(NamedTuple):
+    """What is read of a task folder apart from its environment."""
+
+    layout: Layout
+    settings_file: Path
+    prompt: str
+    settings: TaskSettings
+    verifier: Path
+    solution: Path | None
+
+
+def load_task(path: Path | str, *, dataset: Path | None = None) -> Task:
+    """Read a task folder in either layout; everything that is wrong with it is a TaskError.
+
+    `dataset` is the folder inside which symbolic links may lead; without it they may lead into
+    sibling folders that are tasks. Reads and hashes every file: not to be called on the event loop.
+    """
+    given = Path(os.path.abspath(path))
+    folder = _folder(given)
+    bounds = Bounds(folder, dataset.resolve() if dataset is not None else None)
+    name = safe_name(given.name)
+    warnings: list[TaskWarning] = []
+    parts = read_parts(folder, name=name, bounds=bounds, warnings=warnings)
+    dockerfile, context = _environment(folder, parts.settings, name, bounds, warnings)
+    context_digest = None
+    if context is not None:
+        context_digest = digest(walk(context, bounds, lambda _: False))
+    return Task(
+        name=name,
+        path=given,
+        dataset=bounds.dataset,
+        layout=parts.layout,
+        digest=digest(walk(folder, bounds, follows(parts))),
+        prompt=parts.prompt,
+        settings=parts.settings,
+        settings_file=parts.settings_file,
+        verifier=parts.verifier,
+        solution=parts.solution,
+        dockerfile=dockerfile,
+        context=context,
+        environment_digest=context_digest,
+        warnings=warnings,
+    )
+
+
+def is_task_folder(path: Path) -> bool:
+    """Whether a folder has a settings file."""
+    return any(present(path / name) for name in SETTINGS_NAMES)
+
+
+def task_entries(task: Task) -> list[Entry]:
+    """All files of a task's folder, as its digest counts them."""
+    folder = task.path.resolve()
+    parts = Parts(
+        task.layout, task.settings_file, task.prompt, task.settings, task.verifier, task.solution
+    )
+    return walk(folder, Bounds(folder, task.dataset), follows(parts))
+
+
+def follows(parts: Parts) -> Callable[[str], bool]:
+    """Which links of a task folder are followed: those that are, or are in, a part that is read."""
+    whole = {parts.settings_file.name, "instruction.md", "environment", "environment/Dockerfile"}
+    below = [parts.verifier.name] + ([parts.solution.name] if parts.solution else [])
+
+    def follow(path: str) -> bool:
+        return path in whole or path.split("/", 1)[0] in below
+
+    return follow
+
+
+def read_parts(folder: Path, *, name: str, bounds: Bounds, warnings: list[TaskWarning]) -> Parts:
+    """Settings, prompt, verifier and solution of a folder; warnings are added to the list."""
+    found = [one for one in SETTINGS_NAMES if present(folder / one)]
+    if not found:
+        raise TaskError(f"no task folder: {_why_no_task(folder)}", file=folder)
+    settings_file = folder / found[0]
+    layout: Layout = "a" if found[0] == "task.md" else "b"
+    if len(found) == 2:
+        warnings.append(
+            TaskWarning(
+                "task_two_settings",
+                f"{folder.name} has task.md and task.toml; task.md holds, task.toml is not read",
+            )
+        )
+    text = read_text(settings_file, bounds, what=found[0])
+    values, prompt = (_layout_a if layout == "a" else _layout_b)(
+        text, settings_file, bounds, warnings
+    )
+    settings = parse_settings(values, file=settings_file, task=name, warnings=warnings)
+    return Parts(
+        layout,
+        settings_file,
+        prompt,
+        settings,
+        _verifier(folder, layout, bounds, warnings),
+        _solution(folder, layout, bounds, warnings),
+    )
+
+
+def _folder(given: Path) -> Path:
+    try:
+        if given.is_dir():
+            return given.resolve(strict=True)
+        exists = present(given)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise TaskError(f"can't be looked at: {error}", file=given) from None
+    if not exists:
+        raise TaskError("no such folder", file=given)
+    hint = f"; give its folder, {given.parent}" if given.name in SETTINGS_NAMES else ""
+    raise TaskError(f"a task is a folder, and this is none{hint}", file=given)
+
+
+def _why_no_task(folder: Path) -> str:
+    if present(folder / "task.yaml"):
+        return (
+            "it has a task.yaml, which is an older layout that is not read; "
+            "it needs a task.md, or a task.toml and an instruction.md"
+        )
+    try:
+        inner = sorted(item.name for item in folder.iterdir() if is_task_folder(item))
+    except OSError as error:
+        return f"can't be listed: {error.strerror}"
+    if inner:
+        return f"it has no task.md and no task.toml, but it holds task folders, such as {inner[0]}"
+    return "it has no task.md and no task.toml"
+
+
+def _layout_a(
+    text: str, file: Path, bounds: Bounds, warnings: list[TaskWarning]
+) -> tuple[dict[str, Any], str]:
+    del bounds  # the prompt is in the same file
+    document = split_document(text)
+    if not document.closed:
+        raise TaskError(
+            "the settings at its top are not ended by a line of three dashes", file=file
+        )
+    values: Any = {}
+    if document.front_matter is None:
+        warnings.append(
+            TaskWarning(
+                "task_no_front_matter",
+                f"{file.name} does not begin with settings between two lines of three dashes, "
+                "so every setting has its default",
+            )
+        )
+    else:
+        try:
+            values = load_yaml(document.front_matter)
+        except YamlError as error:
+            place = f"line {error.line + 1}: " if error.line is not None else ""
+            raise TaskError(f"{place}no valid YAML: {error}", file=file) from None
+    prompt = find_prompt(document.body)
+    if prompt.repeated:
+        raise TaskError("two sections are named '## prompt'; keep one", file=file)
+    if prompt.other_sections:
+        warnings.append(
+            TaskWarning(
+                "task_section_unused",
+                f"{file.name}: the section {prompt.other_sections[0]!r} is for several agents or "
+                "a simulated user and is not used",
+            )
+        )
+    if not prompt.text.strip():
+        raise TaskError(
+            "no prompt: there is no text under '## prompt', nor below the settings", file=file
+        )
+    return _table(values, file, words=True), prompt.text
+
+
+def _layout_b(
+    text: str, file: Path, bounds: Bounds, warnings: list[TaskWarning]
+) -> tuple[dict[str, Any], str]:
+    del warnings  # there is nothing to warn of yet
+    try:
+        values = _table(tomllib.loads(text), file)
+    except RecursionError:
+        raise TaskError("no valid TOML: nested too deeply", file=file) from None
+    except ValueError as error:  # TOMLDecodeError, and what int() says of a number without end
+        raise TaskError(f"no valid TOML: {error}", file=file) from None
+    instruction = file.with_name("instruction.md")
+    if not present(instruction):
+        raise TaskError("no prompt: there is no instruction.md beside task.toml", file=instruction)
+    prompt = read_text(instruction, bounds, what="the prompt")
+    if not prompt.strip():
+        raise TaskError("no prompt: the file is empty", file=instruction)
+    return values, prompt
+
+
+def _table(values: Any, file: Path, *, words: bool = False) -> dict[str, Any]:
+    if values is None:
+        return {}
+    if not isinstance(values, dict):
+        raise TaskError(f"expected settings as a table, found {describe(values)}", file=file)
+    try:
+        table: dict[str, Any] = plain(values, words=words)
+    except TooMuch as error:
+        raise TaskError(f"no settings that can be used: {error}", file=file) from None
+    return table
+
+
+def _verifier(folder: Path, layout: Layout, bounds: Bounds, warnings: list[TaskWarning]) -> Path:
+    names = _in_order(VERIFIER_NAMES, layout)
+    there = [name for name in names if present(folder / name)]
+    with_test = [name for name in there if present(folder / name / "test.sh")]
+    if not there:
+        raise TaskError(
+            f"no verifier: there is neither {names[0]}/test.sh nor {names[1]}/test.sh", file=folder
+        )
+    chosen = folder / (with_test or there)[0]
+    _real_folder(chosen, bounds, what="the verifier")
+    test = chosen / "test.sh"
+    if not present(test):
+        raise TaskError(
+            "no verifier: the folder has no test.sh, which is what writes the reward", file=chosen
+        )
+    if not check_script(test, bounds, what="test.sh").strip():
+        raise TaskError("test.sh is empty, so no reward would ever be written", file=test)
+    if len(with_test) > 1:
+        warnings.append(
+            TaskWarning(
+                "task_two_verifiers",
+                f"{folder.name} has {names[0]}/test.sh and {names[1]}/test.sh; "
+                f"{names[0]}/test.sh is the one that runs",
+            )
+        )
+    if (chosen / "verifier.md").is_file():
+        warnings.append(
+            TaskWarning(
+                "task_verifier_document",
+                f"{folder.name}: {chosen.name}/verifier.md is not read; test.sh alone scores",
+            )
+        )
+    return chosen
+
+
+def _solution(
+    folder: Path, layout: Layout, bounds: Bounds, warnings: list[TaskWarning]
+) -> Path | None:
+    names = _in_order(SOLUTION_NAMES, layout)
+    there = [name for name in names if present(folder / name)]
+    with_script = [name for name in there if present(folder / name / "solve.sh")]
+    if not there:
+        return None
+    chosen = folder / (with_script or there)[0]
+    _real_folder(chosen, bounds, what="the reference solution")
+    if not with_script:
+        warnings.append(
+            TaskWarning(
+                "task_no_solution",
+                f"{folder.name}: {chosen.name} has no solve.sh, so the oracle agent can't run it",
+            )
+        )
+        return None
+    check_script(chosen / "solve.sh", bounds, what="solve.sh")
+    return chosen
+
+
+def _in_order(names: Sequence[str], layout: Layout) -> tuple[str, str]:
+    """The layout's own name first."""
+    own, other = names if layout == "a" else reversed(names)
+    return own, other
+
+
+def _real_folder(path: Path, bounds: Bounds, *, what: str) -> None:
+    """Raises TaskError for what is no folder and for a link that leads out."""
+    if not bounds.follow(path).is_dir():
+        raise TaskError(f"{what} must be a folder, but this is none", file=path)
+
+
+def _environment(
+    folder: Path,
+    settings: TaskSettings,
+    name: str,
+    bounds: Bounds,
+    warnings: list[TaskWarning],
+) -> tuple[Path | None, Path | None]:
+    """The Dockerfile and its build context. Raises TaskError for a compose file that is needed."""
+    environment = folder / "environment"
+    if not present(environment):
+        return None, None
+    _real_folder(environment, bounds, what="the environment")
+    place = bounds.follow(environment)
+    dockerfile = place / "Dockerfile"
+    has_image = present(dockerfile) or settings.sandbox.docker_image is not None
+    compose = find_compose(place)
+    if compose is not None:
+        use = compose_use(read_text(compose, bounds, what="the compose file"))
+        if use is None and not has_image:
+            use = "it alone says what the image is"
+        if use is not None:
+            raise TaskError(
+                f"task {name} is refused: it needs its compose file ({use}), and compose files "
+                "are not supported",
+                file=environment / compose.name,
+            )
+    if not present(dockerfile):
+        return None, None
+    text = read_text(dockerfile, bounds, what="the Dockerfile")
+    real = regular_file(dockerfile, bounds, what="the Dockerfile")
+    if not text.strip():
+        raise TaskError("the Dockerfile is empty", file=environment / "Dockerfile")
+    from_root = [
+        source
+        for source in copied_sources(text)
+        if not in_context(source, place) and in_context(source, folder)
+    ]
+    if not from_root:
+        return real, place
+    for source in copied_sources(text):
+        part = source.strip("./").split("/", 1)[0]
+        if part in ("", "*", *VERIFIER_NAMES, *SOLUTION_NAMES):
+            raise TaskError(
+                f"task {name} is refused: with the task's root as build context (for "
+                f"{from_root[0]!r}), COPY {source} puts the verifier or the solution into the "
+                "image, where the agent can read it; copy what is meant into environment/",
+                file=environment / "Dockerfile",
+            )
+    warnings.append(
+        TaskWarning(
+            "task_context_root",
+            f"{name}: the Dockerfile copies {from_root[0]!r}, which is not in environment/ but at "
+            "the task's root, so the root is the build context",
+        )
+    )
+    return real, folder

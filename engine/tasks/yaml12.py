@@ -1,0 +1,111 @@
+"""YAML as its version 1.2 reads plain words, and with duplicate keys refused.
+
+PyYAML's own rules turn ``no`` into false, ``12:30`` into 750, ``012`` into 10 and a date into an
+object; here they are text (but for 012, which is 12). Numbers and true/false are what they are in
+JSON.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable
+from typing import Any
+
+import yaml
+
+_BOOL = "tag:yaml.org,2002:bool"
+_INT = "tag:yaml.org,2002:int"
+_FLOAT = "tag:yaml.org,2002:float"
+_NULL = "tag:yaml.org,2002:null"
+_MERGE = "tag:yaml.org,2002:merge"
+_WORD = "!word"
+
+
+class Word(str):
+    """One of yes, no, on and off without quotes: text, which a truth value may be made of."""
+
+    __slots__ = ()
+
+
+class YamlError(ValueError):
+    """Text that is no YAML, or none that is accepted here."""
+
+    def __init__(self, message: str, line: int | None) -> None:
+        self.line = line
+        """From 1, within the text."""
+        super().__init__(message)
+
+
+class _Loader(yaml.SafeLoader):
+    yaml_implicit_resolvers = {}
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen: set[Any] = set()
+        pairs: list[tuple[yaml.Node, yaml.Node]] = node.value
+        for key_node, _ in pairs:
+            if key_node.tag == _MERGE:
+                continue
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise yaml.MarkedYAMLError(
+                    problem="a key must be a plain word", problem_mark=key_node.start_mark
+                )
+            key = key_node.value
+            if key in seen:
+                raise yaml.MarkedYAMLError(
+                    problem=f"the key {key!r} is given twice", problem_mark=key_node.start_mark
+                )
+            seen.add(key)
+        return super().construct_mapping(node, deep=deep)
+
+
+def _int(loader: _Loader, node: yaml.ScalarNode) -> int:
+    text = str(loader.construct_scalar(node))
+    return int(text, 0 if text[:2] in ("0x", "0o") else 10)
+
+
+def _float(loader: _Loader, node: yaml.ScalarNode) -> float:
+    text = str(loader.construct_scalar(node)).lower()
+    return float(text.replace(".inf", "inf").replace(".nan", "nan"))
+
+
+def _word(loader: _Loader, node: yaml.ScalarNode) -> Word:
+    return Word(loader.construct_scalar(node))
+
+
+for _tag, _pattern, _first in (
+    (_BOOL, r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    (_INT, r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", "-+0123456789"),
+    (
+        _FLOAT,
+        r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
+        r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
+        "-+.0123456789",
+    ),
+    (_NULL, r"~|null|Null|NULL|", "~nN\0"),
+    (_MERGE, r"<<", "<"),
+    (_WORD, r"yes|Yes|YES|no|No|NO|on|On|ON|off|Off|OFF", "yYnNoO"),
+):
+    _Loader.add_implicit_resolver(  # pyright: ignore[reportUnknownMemberType]  (its stub is untyped)
+        _tag, re.compile(f"^(?:{_pattern})$"), [c if c != "\0" else "" for c in _first]
+    )
+_Loader.add_constructor(_INT, _int)
+_Loader.add_constructor(_FLOAT, _float)
+_Loader.add_constructor(_WORD, _word)
+
+
+def load_yaml(text: str) -> Any:
+    """The value of a YAML document. Raises YamlError with the line."""
+    try:
+        return yaml.load(text, _Loader)  # noqa: S506  (a SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        reason = error.problem or error.context or "no YAML"
+        raise YamlError(reason, mark.line + 1 if mark else None) from None
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise YamlError(f"the character U+{error.character:04X} is not allowed", line) from None
+    except RecursionError:
+        raise YamlError("nested too deeply", None) from None
+    except (ValueError, TypeError, AttributeError, LookupError, OverflowError) as error:
+        # What PyYAML's constructors raise for an explicit tag on a value of another type.
+        raise YamlError(f"a tag that does not fit its value: {error}", None) from None
