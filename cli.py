@@ -1,7 +1,429 @@
-"""The `trialog` command: words in, words out."""
+"""The `trialog` command: words in, words out.
+
+Each command parses its words and calls one function; what is slow to import is imported there, so
+that ``--help`` stays quick.
+"""
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-def main() -> None:
-    """Run the command line."""
+import typer
+
+from .engine.console.words import (
+    AgentEnv,
+    EnvFile,
+    Follow,
+    Image,
+    Job,
+    JobsDir,
+    Json,
+    LayoutName,
+    Log,
+    MissingReward,
+    Sandbox,
+    SandboxName,
+    Secret,
+    Texts,
+    Trial,
+    Verbose,
+    VerifierEnv,
+)
+
+if TYPE_CHECKING:
+    from .engine.console.session import Request
+
+__all__ = ("main",)
+
+app = typer.Typer(
+    name="trialog",
+    help="Run and grade agent trials; every step goes into a log that all files are made from.",
+    rich_markup_mode=None,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 every trial scored; 1 some errored or have no score, or a check found "
+    "something; 2 wrong usage or configuration; 130 interrupted.",
+)
+
+
+def _request(
+    json: bool = False, verbose: int = 0, log: str | None = None, jobs_dir: str | None = None
+) -> Request:
+    from .engine.console.logs import configure
+    from .engine.console.session import Request
+    from .engine.console.terminal import Terminal
+
+    terminal = Terminal(json=json, environ=os.environ)
+    configure(terminal, verbose, os.environ)
+    return Request(terminal, Path.cwd(), os.environ, log, jobs_dir)
+
+
+def _await(function: Callable[..., Awaitable[int]], *arguments: object, **named: object) -> int:
+    from functools import partial
+
+    import anyio
+
+    return anyio.run(partial(function, *arguments, **named))
+
+
+@app.callback(invoke_without_command=True)
+def _top(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> int:
+    if version:
+        from importlib.metadata import version as installed
+
+        typer.echo(f"trialog {installed('trialog')}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+    return 0
+
+
+@app.command()
+def run(
+    tasks: Annotated[
+        Texts,
+        typer.Argument(
+            metavar="TASK",
+            help="Task folders, folders of task folders, or one sweep file (.yaml).",
+        ),
+    ] = None,
+    agent: Annotated[
+        Texts,
+        typer.Option(
+            "-a",
+            "--agent",
+            metavar="AGENT",
+            help="oracle, nop or command:PATH. Repeatable. [oracle]",
+        ),
+    ] = None,
+    model: Annotated[
+        Texts, typer.Option("-m", "--model", metavar="MODEL", help="A model. Repeatable.")
+    ] = None,
+    attempts: Annotated[
+        int | None, typer.Option("-k", "--attempts", help="Attempts at each. [1]")
+    ] = None,
+    concurrency: Annotated[
+        int | None, typer.Option("-n", "--concurrency", help="Trials at once. [4]")
+    ] = None,
+    verifiers: Annotated[
+        int | None, typer.Option(help="Verifiers at once. [as many as trials]")
+    ] = None,
+    param: Annotated[
+        Texts,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="A parameter; JSON or text. Again with the same name: one more value to try.",
+        ),
+    ] = None,
+    include: Annotated[
+        Texts, typer.Option(metavar="GLOB", help="Only tasks with such names. Repeatable.")
+    ] = None,
+    exclude: Annotated[
+        Texts, typer.Option(metavar="GLOB", help="No tasks with such names. Repeatable.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(help="No more than so many tasks.")] = None,
+    sandbox: Annotated[SandboxName | None, typer.Option(help="Where trials run. [auto]")] = None,
+    image: Image = None,
+    retries: Annotated[
+        int | None, typer.Option(help="Tries after the first, when it could not be run. [2]")
+    ] = None,
+    retry_on: Annotated[
+        Texts,
+        typer.Option(
+            metavar="CATEGORY",
+            help="What is tried again. Repeatable. [faults of sandbox and transport]",
+        ),
+    ] = None,
+    timeout_multiplier: Annotated[
+        float | None,
+        typer.Option(metavar="X", help="For the agents' and verifiers' time limits. [1.0]"),
+    ] = None,
+    cpus: Annotated[float | None, typer.Option(help="In place of the tasks' own.")] = None,
+    memory_mb: Annotated[int | None, typer.Option(help="In place of the tasks' own.")] = None,
+    agent_env: AgentEnv = None,
+    verifier_env: VerifierEnv = None,
+    env_file: EnvFile = None,
+    secret: Secret = None,
+    save_outputs: Annotated[
+        bool | None, typer.Option(help="Save each trial's final workspace. [save]")
+    ] = None,
+    missing_reward: Annotated[
+        MissingReward | None,
+        typer.Option(help="What no usable reward is: a 0, or a verifier's error. [zero]"),
+    ] = None,
+    keep_sandbox: Annotated[
+        bool | None,
+        typer.Option("--keep-sandbox", help="Leave the sandboxes for `trialog exec`."),
+    ] = None,
+    strict_limits: Annotated[
+        bool | None,
+        typer.Option("--strict-limits", help="Refuse limits that can't be set here."),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="A seed for the trials' own seeds.")] = None,
+    fail_under: Annotated[
+        float | None,
+        typer.Option(
+            metavar="RATE", min=0, max=1, help="Exit with 1 below this pass rate (0 to 1)."
+        ),
+    ] = None,
+    from_job: Annotated[
+        str | None,
+        typer.Option("--from", metavar="JOB", help="Take an earlier job's configuration."),
+    ] = None,
+    jobs_dir: JobsDir = None,
+    log: Log = None,
+    json: Json = False,
+    verbose: Verbose = 0,
+) -> int:
+    """Run trials: every task with every agent, model and parameter."""
+    from .engine.console.running import run_trials
+    from .engine.settings import parameter_rows
+
+    given = {
+        "agents": agent, "models": model, "attempts": attempts, "concurrency": concurrency,
+        "verifiers": verifiers, "parameters": parameter_rows(param or ()), "include": include,
+        "exclude": exclude, "limit": limit, "sandbox": sandbox and sandbox.value, "image": image,
+        "retries": retries, "retry_on": retry_on, "timeout_multiplier": timeout_multiplier,
+        "cpus": cpus, "memory_mb": memory_mb, "save_outputs": save_outputs,
+        "missing_reward": missing_reward and missing_reward.value, "keep_sandbox": keep_sandbox,
+        "strict_limits": strict_limits, "seed": seed,
+    }  # fmt: skip
+    return _await(
+        run_trials, _request(json, verbose, log, jobs_dir), tasks or [], given,
+        from_job=from_job, fail_under=fail_under, env_file=env_file, agent_env=agent_env or [],
+        verifier_env=verifier_env or [], secret_names=secret or [],
+    )  # fmt: skip
+
+
+@app.command()
+def resume(
+    job: Job,
+    only: Annotated[
+        str | None,
+        typer.Option(metavar="WHAT", help="unscored, errored, or a category of errors."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be done, and why.")
+    ] = False,
+    env_file: EnvFile = None,
+    agent_env: AgentEnv = None,
+    verifier_env: VerifierEnv = None,
+    secret: Secret = None,
+    log: Log = None,
+    json: Json = False,
+    verbose: Verbose = 0,
+) -> int:
+    """Go on with a job: finish what was cut off, run again what the machine spoiled."""
+    from .engine.console.running import resume_trials
+
+    return _await(
+        resume_trials, _request(json, verbose, log), job, only=only, dry_run=dry_run,
+        env_file=env_file, agent_env=agent_env or [], verifier_env=verifier_env or [],
+        secret_names=secret or [],
+    )  # fmt: skip
+
+
+@app.command()
+def rebuild(
+    job: Job,
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; list what is missing or differs.")
+    ] = False,
+    at: Annotated[
+        int | None,
+        typer.Option(metavar="POSITION", min=0, help="As of this position of the log."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where the files go; with --at.")
+    ] = None,
+    log: Log = None,
+    json: Json = False,
+    verbose: Verbose = 0,
+) -> int:
+    """Write a job's files again from the log, or check that they are what it says."""
+    from .engine.console.files import rebuild_job
+
+    return _await(rebuild_job, _request(json, verbose, log), job, check=check, at=at, out=out)
+
+
+@app.command()
+def cancel(
+    job: Job,
+    reason: Annotated[str | None, typer.Option(help="Why; it goes into the log.")] = None,
+    log: Log = None,
+    json: Json = False,
+    verbose: Verbose = 0,
+) -> int:
+    """End what a job has not finished as cancelled."""
+    from .engine.console.running import cancel_trials
+
+    return _await(cancel_trials, _request(json, verbose, log), job, reason=reason)
+
+
+@app.command()
+def show(
+    thing: Annotated[str, typer.Argument(metavar="JOB|TRIAL", help="A job or a trial.")],
+    log: Log = None,
+    json: Json = False,
+    verbose: Verbose = 0,
+) -> int:
+    """Show what came of a job or a trial."""
+    from .engine.console.showing import show_thing
+
+    return _await(show_thing, _request(json, verbose, log), thing)
+
+
+@app.command()
+def jobs(
+    jobs_dir: JobsDir = None, log: Log = None, json: Json = False, verbose: Verbose = 0
+) -> int:
+    """List the jobs of a log: size, date, pass rate."""
+    from .engine.console.showing import list_jobs
+
+    return _await(list_jobs, _request(json, verbose, log, jobs_dir))
+
+
+@app.command()
+def replay(
+    trial: Trial,
+    at: Annotated[
+        int | None, typer.Option(metavar="VERSION", min=1, help="Up to this version only.")
+    ] = None,
+    follow: Follow = False,
+    log: Log = None,
+    json: Json = False,
+    verbose: Verbose = 0,
+) -> int:
+    """Show every event of a trial, in order."""
+    from .engine.console.replaying import replay_trial
+
+    return _await(replay_trial, _request(json, verbose, log), trial, at=at, follow=follow)
+
+
+@app.command()
+def logs(
+    trial: Trial,
+    verifier: Annotated[
+        bool, typer.Option("--verifier", help="What the verifier printed, not the agent.")
+    ] = False,
+    follow: Follow = False,
+    log: Log = None,
+    verbose: Verbose = 0,
+) -> int:
+    """Show what a trial's agent or verifier printed."""
+    from .engine.console.outputs import show_output
+
+    request = _request(False, verbose, log)
+    return _await(show_output, request, trial, verifier=verifier, follow=follow)
+
+
+@app.command("exec", context_settings={"allow_interspersed_args": False})
+def exec_(
+    trial: Trial,
+    command: Annotated[
+        list[str], typer.Argument(metavar="-- CMD...", help="The program and its arguments.")
+    ],
+    log: Log = None,
+    verbose: Verbose = 0,
+) -> int:
+    """Run a program in a trial's sandbox that --keep-sandbox left."""
+    from .engine.console.kept import run_in_kept
+
+    return _await(run_in_kept, _request(False, verbose, log), trial, command)
+
+
+@app.command()
+def explain(
+    category: Annotated[
+        str | None, typer.Argument(metavar="[CATEGORY]", help="A category or a warning's code.")
+    ] = None,
+    json: Json = False,
+) -> int:
+    """Say what a category of errors or a warning means, and what to do; without one, list all."""
+    from .engine.console.explaining import explain_code
+
+    return explain_code(_request(json), category)
+
+
+@app.command()
+def new(
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="The folder; must not exist.")],
+    layout: Annotated[
+        LayoutName, typer.Option(help="a: one task.md. b: task.toml and instruction.md.")
+    ] = LayoutName.a,
+) -> int:
+    """Make a task that passes its own check."""
+    from .engine.console.authoring import make_task
+
+    return make_task(_request(), path, layout.value)
+
+
+@app.command()
+def check(
+    task: Annotated[str, typer.Argument(metavar="TASK", help="A task folder.")],
+    sandbox: Sandbox = SandboxName.auto,
+    image: Image = None,
+    env_file: EnvFile = None,
+    verifier_env: VerifierEnv = None,
+    json: Json = False,
+    verbose: Verbose = 0,
+) -> int:
+    """Check a task: advice, then the reference solution must score 1.0 and doing nothing less."""
+    from .engine.console.authoring import check_task
+
+    return _await(
+        check_task, _request(json, verbose), task, sandbox=sandbox.value, image=image,
+        env_file=env_file, verifier_env=verifier_env or [],
+    )  # fmt: skip
+
+
+@app.command()
+def clean(sandbox: Sandbox = SandboxName.auto, json: Json = False, verbose: Verbose = 0) -> int:
+    """Remove what engines that died left behind."""
+    from .engine.console.cleaning import clean_up
+
+    return _await(clean_up, _request(json, verbose), sandbox=sandbox.value)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    sys.exit(_main(arguments))
+
+
+def _main(arguments: Sequence[str] | None) -> int:
+    try:
+        code: object = app(
+            list(arguments) if arguments is not None else None,
+            prog_name="trialog",
+            standalone_mode=False,
+        )
+    except typer.TyperException as error:
+        from .engine.console.failure import EXIT_USAGE, usage, write
+
+        context = getattr(error, "ctx", None)
+        write(usage(error.format_message(), context.command_path if context else "trialog"))
+        return EXIT_USAGE
+    except BrokenPipeError:
+        from .engine.console.terminal import discard_output
+
+        discard_output(sys.stdout)
+        return 0
+    except BaseException as error:
+        from .engine.console import failure
+
+        if isinstance(error, SystemExit):
+            raise
+        failure.write(failure.lines(error, os.environ))
+        return failure.exit_code(failure.unwrapped(error))
+    return code if isinstance(code, int) else 0

@@ -1,0 +1,1 @@
+"""What a person sees: lines, summaries, progress and messages. Decides nothing."""

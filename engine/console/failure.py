@@ -1,0 +1,104 @@
+"""Errors as a person reads them, and the exit code of each."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Iterator, Mapping
+
+from ...events.errors import LogError, TrialogError
+from ..errors import CommandRefused, ConfigError, SandboxUnavailable
+from ..location import NotFound
+from .text import escaped
+
+__all__ = (
+    "EXIT_FAILED",
+    "EXIT_INTERRUPTED",
+    "EXIT_OK",
+    "EXIT_USAGE",
+    "exit_code",
+    "lines",
+    "unwrapped",
+)
+
+EXIT_OK = 0
+EXIT_FAILED = 1
+"""Some trials errored or have no score, or a check found something."""
+EXIT_USAGE = 2
+"""The command or its configuration is wrong, or can't be had on this machine."""
+EXIT_INTERRUPTED = 130
+
+REPORT_TO = "this is a fault of trialog's own: please report it with what TRIALOG_DEBUG=1 prints"
+
+
+def unwrapped(error: BaseException) -> list[BaseException]:
+    """The errors within exception groups, each message once; our own before cancellations."""
+    found = list(_leaves(error))
+    real = [one for one in found if not isinstance(one, KeyboardInterrupt)]
+    kept: dict[tuple[type, str], BaseException] = {}
+    for one in real or found:
+        kept.setdefault((type(one), str(one)), one)
+    return list(kept.values())
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:  # pyright: ignore[reportUnknownVariableType]
+            yield from _leaves(inner)  # pyright: ignore[reportUnknownArgumentType]
+    else:
+        yield error
+
+
+def exit_code(errors: list[BaseException]) -> int:
+    """The exit code of a command that ended with these errors."""
+    if any(isinstance(error, KeyboardInterrupt) for error in errors):
+        return EXIT_INTERRUPTED
+    usage = (ConfigError, CommandRefused, SandboxUnavailable, LogError, NotFound)
+    return EXIT_USAGE if all(isinstance(error, usage) for error in errors) else EXIT_FAILED
+
+
+def lines(error: BaseException, environ: Mapping[str, str]) -> Iterator[str]:
+    """``error: …`` lines and a hint; a traceback only with TRIALOG_DEBUG=1."""
+    if environ.get("TRIALOG_DEBUG") == "1":
+        yield from "".join(traceback.format_exception(error)).rstrip().split("\n")
+    for one in unwrapped(error):
+        yield from _one(one)
+
+
+def _one(error: BaseException) -> Iterator[str]:
+    match error:
+        case KeyboardInterrupt():
+            yield "error: interrupted"
+        case TrialogError():
+            # What to do next follows the last semicolon, as in all of our own messages.
+            message, semicolon, advice = str(error).rpartition("; ")
+            yield f"error: {escaped(message if semicolon else error)}"
+            if semicolon:
+                yield f"hint: {escaped(advice)}"
+        case OSError() if error.strerror:
+            place = f"{error.filename}: " if error.filename else ""
+            yield f"error: {escaped(place)}{escaped(error.strerror)}"
+        case _:
+            yield f"error: {type(error).__name__}: {escaped(error)}{_where(error)}"
+            yield f"hint: {REPORT_TO}"
+
+
+def _where(error: BaseException) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames if "trialog" in frame.filename]
+    frame = (ours or frames or [None])[-1]
+    return f" ({frame.filename}:{frame.lineno})" if frame is not None else ""
+
+
+def usage(message: str, command: str) -> Iterator[str]:
+    """A wrong word on the command line."""
+    text = message.replace("\n\t", " ").rstrip(".")
+    text = text[:1].lower() + text[1:]
+    yield f"error: {escaped(text)}"
+    yield f"hint: `{command} --help` shows what can be given"
+
+
+def write(text: Iterator[str]) -> None:
+    """Print on standard error, without anything that could fail again."""
+    for line in text:
+        print(line, file=sys.stderr)  # noqa: T201

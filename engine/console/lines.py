@@ -1,0 +1,191 @@
+"""The lines of a job: one a trial, and the summary. Plain text; style is put on elsewhere."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from ...events.codes import CATEGORIES
+from ..job.report import TrialEnded
+from .text import escaped, number, percent, plural, shortened
+
+__all__ = (
+    "errored_lines",
+    "interval_line",
+    "labels",
+    "outcome_line",
+    "summary_line",
+    "summary_lines",
+    "trial_line",
+    "unscored_lines",
+    "warning_lines",
+)
+
+REASON_WIDTH = 160
+_NAMES_SHOWN = 10
+_TAGS = {"unscored": "ERR", "errored": "ERR", "cancelled": "STOP"}
+_PHRASES = {
+    "reward_tampered": "what was left in the reward's place could not be removed",
+    "engine_fault": "trialog itself failed",
+    "log_unavailable": "the log could not be written",
+}
+
+
+def trial_line(trial: TrialEnded, label: str = "") -> str:
+    """``[PASS] half-life (reward=1.00, tools=0)``, and what tells it from others of its task."""
+    tail = f" {label}" if label else ""
+    task = escaped(trial.task)
+    if trial.outcome == "scored":
+        tag = "PASS" if trial.passed else "FAIL"
+        reward = "none" if trial.reward is None else f"{trial.reward:.2f}"
+        reason = f" ({shortened(trial.error, REASON_WIDTH)})" if trial.error else ""
+        return f"[{tag}] {task} (reward={reward}, tools={trial.tools}){reason}{tail}"
+    tag = "RETRY" if trial.will_retry else _TAGS[trial.outcome]
+    reason = shortened(trial.error or trial.category or trial.outcome, REASON_WIDTH)
+    return f"[{tag}] {task} (tools={trial.tools}) ({reason}){tail}"
+
+
+def labels(trial: TrialEnded, config: Mapping[str, Any]) -> str:
+    """What tells a trial from others of its task: only what the job has several of."""
+    parts: list[str] = []
+    if len(config.get("agents") or ()) > 1:
+        parts.append(f"agent={escaped(trial.agent)}")
+    if len(config.get("models") or ()) > 1:
+        parts.append(f"model={escaped(trial.model)}")
+    if len(config.get("parameters") or ()) > 1:
+        parts.append(f"trial={escaped(trial.trial)}")
+    if (config.get("attempts") or 1) > 1:
+        parts.append(f"attempt={trial.attempt}")
+    return " ".join(parts)
+
+
+def summary_lines(
+    summary: Mapping[str, Any],
+    trials: Sequence[TrialEnded],
+    *,
+    folder: str,
+    word: str = "complete",
+    idle_timeouts: int | None = None,
+) -> list[str]:
+    """The block after a job's trials. `trials` are those that count and were not scored."""
+    return [
+        summary_line(summary, word=word, idle_timeouts=idle_timeouts or 0),
+        outcome_line(summary),
+        *unscored_lines(trials, folder),
+        *errored_lines(trials, folder),
+        interval_line(summary),
+    ]
+
+
+def summary_line(summary: Mapping[str, Any], *, word: str, idle_timeouts: int) -> str:
+    """``Job complete: 1/2 (50.0%), mean_reward=0.83, …``; of the trials scored or errored."""
+    counts, rate = summary["counts"], summary["pass_rate"]
+    minutes = (summary["wall_seconds"] or 0.0) / 60
+    return (
+        f"Job {word}: {counts['passed']}/{rate['n']} ({percent(rate['value'])}), "
+        f"mean_reward={number(summary['mean_reward']['value'])}, errors={counts['errored']}, "
+        f"idle_timeouts={idle_timeouts}, time={minutes:.1f}min"
+    )
+
+
+def outcome_line(summary: Mapping[str, Any]) -> str:
+    """``Outcomes: 2 scored (1 passed, 1 failed), 1 unscored, 0 errored``, and others if any."""
+    counts = summary["counts"]
+    line = (
+        f"Outcomes: {counts['scored']} scored ({counts['passed']} passed, "
+        f"{counts['failed']} failed), {counts['unscored']} unscored, {counts['errored']} errored"
+    )
+    if counts["cancelled"]:
+        line += f", {counts['cancelled']} cancelled"
+    if counts["awaiting_review"]:
+        line += f", {counts['awaiting_review']} waiting for people"
+    ended = sum(
+        counts[name] for name in ("scored", "unscored", "errored", "cancelled", "awaiting_review")
+    )
+    if counts["slots"] > ended:
+        line += f", {counts['slots'] - ended} not finished"
+    return line
+
+
+def unscored_lines(trials: Iterable[TrialEnded], folder: str) -> list[str]:
+    """Why trials have no score, one group a cause, and what to do next."""
+    lines: list[str] = []
+    for (machine, category), group in _grouped(trials, "unscored"):
+        it = "it" if len(group) == 1 else "them"
+        if machine:
+            phrase = _PHRASES.get(category, "the verifier's sandbox failed")
+            why = f"{phrase} (infrastructure problem)"
+            then = f"`trialog resume {shlex.quote(folder)}` scores {it} again"
+        else:
+            why = f"the verifier itself failed ({category})"
+            then = f"`trialog regrade {shlex.quote(folder)}` scores {it} again once it is mended"
+        lines.append(f"  {len(group)} unscored: {why}: {_names(group)}")
+        lines.append(f"      next: {then}")
+    return lines
+
+
+def errored_lines(trials: Iterable[TrialEnded], folder: str) -> list[str]:
+    """Why there was no work to grade, one group a cause, and what to do next."""
+    lines: list[str] = []
+    for (machine, category), group in _grouped(trials, "errored"):
+        it = "it" if len(group) == 1 else "them"
+        only = "" if machine else " --only errored"
+        lines.append(f"  {len(group)} errored: {_meaning(category)}: {_names(group)}")
+        lines.append(f"      next: `trialog resume {shlex.quote(folder)}{only}` runs {it} again")
+    return lines
+
+
+def _grouped(
+    trials: Iterable[TrialEnded], outcome: str
+) -> Iterable[tuple[tuple[bool, str], list[TrialEnded]]]:
+    def cause(trial: TrialEnded) -> tuple[bool, str]:
+        return (trial.infrastructure, trial.category or "unknown")
+
+    chosen = sorted((t for t in trials if t.outcome == outcome), key=cause)
+    for key, group in groupby(chosen, cause):
+        yield key, list(group)
+
+
+def _meaning(category: str) -> str:
+    known = CATEGORIES.get(category)
+    if known is None:
+        return escaped(category)
+    sentence = known.meaning.rstrip(".").split(";")[0]
+    return f"{sentence[:1].lower()}{sentence[1:]} ({category})"
+
+
+def _names(trials: Sequence[TrialEnded]) -> str:
+    names = sorted({escaped(trial.task) for trial in trials})
+    shown = ", ".join(names[:_NAMES_SHOWN])
+    return shown if len(names) <= _NAMES_SHOWN else f"{shown} and {len(names) - _NAMES_SHOWN} more"
+
+
+def interval_line(summary: Mapping[str, Any]) -> str:
+    """Pass rate and mean reward with their 95 % intervals."""
+    rate, mean = summary["pass_rate"], summary["mean_reward"]
+    return (
+        f"Pass rate {percent(rate['value'])} {_between(percent, rate)}, "
+        f"mean reward {number(mean['value'])} {_between(number, mean)} "
+        f"(95% intervals, n={rate['n']})"
+    )
+
+
+def _between(shown: Any, figure: Mapping[str, Any]) -> str:
+    if figure["low"] is None or figure["high"] is None:
+        return "[–, –]"
+    return f"[{shown(figure['low'])}, {shown(figure['high'])}]"
+
+
+def warning_lines(warnings: Mapping[str, Sequence[str]]) -> list[str]:
+    """Warnings by message, each said once, with the tasks that it came up in."""
+    lines: list[str] = []
+    for message, tasks in warnings.items():
+        names = sorted({escaped(task) for task in tasks})
+        shown = ", ".join(names[:_NAMES_SHOWN])
+        if len(names) > _NAMES_SHOWN:
+            shown += f" and {len(names) - _NAMES_SHOWN} more"
+        times = f" ({plural(len(tasks), 'trial')})" if len(tasks) > 1 else ""
+        lines.append(f"warning: {escaped(message)}: {shown}{times}")
+    return lines

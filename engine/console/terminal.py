@@ -1,0 +1,152 @@
+"""Where a command writes: results on standard output, messages on standard error.
+
+With ``--json`` standard output carries JSON alone, one object a line, and everything for people
+goes to standard error. Colour and the live line are for terminals, and never carry the meaning.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TextIO
+
+import msgspec
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.live import Live
+
+__all__ = ("Terminal", "discard_output")
+
+_STYLES = {
+    "[PASS]": "bold green",
+    "[FAIL]": "bold red",
+    "[ERR]": "bold yellow",
+    "[RETRY]": "yellow",
+    "[STOP]": "yellow",
+    "error:": "bold red",
+    "warning:": "yellow",
+    "hint:": "cyan",
+    "note:": "cyan",
+}
+
+
+class Terminal:
+    """Both streams of one command."""
+
+    def __init__(
+        self,
+        *,
+        json: bool = False,
+        environ: Mapping[str, str] = os.environ,
+        out: TextIO | None = None,
+        err: TextIO | None = None,
+    ) -> None:
+        self.json = json
+        self._out = out or sys.stdout
+        self._err = err or sys.stderr
+        plain = bool(environ.get("NO_COLOR")) or environ.get("TERM") in {"dumb", ""}
+        self.live_allowed = self._err.isatty() and not plain
+        self._out_console = _console(self._out, plain)
+        self._err_console = _console(self._err, plain)
+        self._live: Live | None = None
+        self._closed = False
+
+    def data(self, value: object) -> None:
+        """One JSON object on a line of standard output."""
+        self._write(self._out, msgspec.json.encode(value).decode() + "\n")
+
+    def raw(self, text: str) -> None:
+        """Text on standard output as it is; the caller has made it safe."""
+        self._write(self._out, text)
+
+    def line(self, text: str = "") -> None:
+        """A line of the result, for a person."""
+        if self.json:
+            self.message(text)
+        elif self._live is not None and self._out.isatty():
+            self._print(self._err_console, text)
+        else:
+            self._print(self._out_console, text)
+
+    def message(self, text: str) -> None:
+        """A line about the work, for a person."""
+        self._print(self._err_console, text)
+
+    def show_live(self, text: str) -> None:
+        """Put the live line at the terminal's foot, or renew it."""
+        from rich.live import Live
+        from rich.text import Text
+
+        line = Text(text, no_wrap=True, overflow="ellipsis", style="dim")
+        if self._live is None:
+            self._live = Live(
+                line,
+                console=self._err_console,
+                auto_refresh=False,
+                transient=True,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
+            self._live.start()
+        self._live.update(line, refresh=True)
+
+    def end_live(self) -> None:
+        """Take the live line away."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def _print(self, console: Console, text: str) -> None:
+        from rich.text import Text
+
+        shown = Text(text)
+        head = text.lstrip().split(" ", 1)[0]
+        if head in _STYLES:
+            start = len(text) - len(text.lstrip())
+            shown.stylize(_STYLES[head], start, start + len(head))
+        try:
+            console.print(shown, soft_wrap=True, markup=False, highlight=False, emoji=False)
+            console.file.flush()
+        except BrokenPipeError:
+            self._broken(console.file)
+
+    def _write(self, stream: TextIO, text: str) -> None:
+        if self._closed:
+            return
+        try:
+            stream.write(text)
+            stream.flush()
+        except BrokenPipeError:
+            self._broken(stream)
+
+    def _broken(self, stream: Any) -> None:
+        """Nobody reads any more: what a job does goes on, and its log has everything."""
+        self._closed = self._closed or stream is self._out
+        discard_output(stream)
+
+
+def discard_output(stream: TextIO) -> None:
+    """Send what is still written to a stream that nobody reads into nothing."""
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nothing, stream.fileno())
+    except OSError:  # a stream without a descriptor of its own
+        pass
+    finally:
+        os.close(nothing)
+
+
+def _console(stream: TextIO, plain: bool) -> Console:
+    from rich.console import Console
+
+    return Console(
+        file=stream,
+        no_color=plain or None,
+        color_system=None if plain else "auto",
+        highlight=False,
+        markup=False,
+        emoji=False,
+        legacy_windows=False,
+    )

@@ -1,0 +1,101 @@
+"""Options and arguments that several commands share."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+__all__ = (
+    "AgentEnv",
+    "EnvFile",
+    "Follow",
+    "Image",
+    "Job",
+    "JobsDir",
+    "Json",
+    "LayoutName",
+    "Log",
+    "MissingReward",
+    "Sandbox",
+    "SandboxName",
+    "Secret",
+    "Texts",
+    "Trial",
+    "Verbose",
+    "VerifierEnv",
+)
+
+
+class SandboxName(StrEnum):
+    """Where trials run."""
+
+    auto = "auto"
+    docker = "docker"
+    bubblewrap = "bubblewrap"
+
+
+class MissingReward(StrEnum):
+    """What no usable reward means."""
+
+    zero = "zero"
+    error = "error"
+
+
+class LayoutName(StrEnum):
+    """How a task's folder is laid out."""
+
+    a = "a"
+    b = "b"
+
+
+Texts: TypeAlias = list[str] | None
+
+Job = Annotated[str, typer.Argument(metavar="JOB", help="A job's id, or the path of its folder.")]
+Trial = Annotated[
+    str,
+    typer.Argument(metavar="TRIAL", help="A trial's name, the beginning of it, or its folder."),
+]
+Log = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="The log. Default: $TRIALOG_LOG, else the nearest jobs/trialog.db upward, else here.",
+    ),
+]
+JobsDir = Annotated[
+    str | None, typer.Option(metavar="DIR", help="The folder of jobs; its log is DIR/trialog.db.")
+]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object a line on standard output.")]
+Verbose = Annotated[
+    int,
+    typer.Option(
+        "-v", "--verbose", count=True, show_default=False,
+        help="Say more: -v what is done, -vv everything. Also by $TRIALOG_LOG_LEVEL.",
+    ),
+]  # fmt: skip
+Follow = Annotated[bool, typer.Option("-f", "--follow", help="Go on until the trial is finished.")]
+EnvFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Variables for agents, and for ${VAR} in tasks: NAME=VALUE lines."
+    ),
+]
+AgentEnv = Annotated[
+    Texts, typer.Option(metavar="NAME=VALUE", help="A variable for agents. Repeatable.")
+]
+VerifierEnv = Annotated[
+    Texts, typer.Option(metavar="NAME=VALUE", help="A variable for verifiers. Repeatable.")
+]
+Secret = Annotated[
+    Texts,
+    typer.Option(
+        metavar="NAME", help="An environment variable whose value is never written. Repeatable."
+    ),
+]
+Sandbox = Annotated[SandboxName, typer.Option(help="Where trials run.")]
+Image = Annotated[
+    str | None, typer.Option(metavar="IMAGE", help="The image of tasks that name none (docker).")
+]
