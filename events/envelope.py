@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from .kinds import Event
+
+if TYPE_CHECKING:
+    from .clock import Clock, Ids
 
 
 class NewEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,6 +22,11 @@ class NewEvent(msgspec.Struct, frozen=True, kw_only=True):
     payload: Event
     causation: str | None = None
     """The id of the event that led to this one."""
+
+
+def new_event(payload: Event, clock: Clock, ids: Ids, causation: str | None = None) -> NewEvent:
+    """A payload as an event of this moment, with an id of its own."""
+    return NewEvent(id=ids.event_id(), at=clock.now(), payload=payload, causation=causation)
 
 
 class RecordedEvent(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,6 +4,7 @@
       LogError
         VersionConflict      the stream moved on: expected and current version
         EventIdConflict      an event id is taken by other content
+        EventInvalid         an event that could not be read back once it was stored
         LogUnavailable       the log can't be opened, read or written here and now
           LogPoisoned        a write failed; this writer acknowledges nothing more
         LogTooNew            the log's format is newer than this program's
@@ -54,6 +55,15 @@ class EventIdConflict(LogError):
         super().__init__(f"event {event_id} offered to stream {stream!r} is refused: {reason}")
 
 
+class EventInvalid(LogError):
+    """An event that could not be read back once it was stored; nothing was written."""
+
+    def __init__(self, kind: str, reason: str) -> None:
+        self.kind = kind
+        self.reason = reason
+        super().__init__(f"a {kind} event is refused: {reason}")
+
+
 class LogUnavailable(LogError):
     """The log can't be opened, read or written."""
 
@@ -64,7 +74,10 @@ class LogUnavailable(LogError):
 
 
 class LogPoisoned(LogUnavailable):
-    """A write or sync failed earlier; what was not acknowledged is not stored."""
+    """A write or sync failed; this writer acknowledges nothing more.
+
+    What was not acknowledged may be stored, but never in part: open the log again, and read.
+    """
 
 
 class LogTooNew(LogError):

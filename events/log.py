@@ -61,6 +61,11 @@ class EventLog(Protocol):
     """
 
     @property
+    def log_id(self) -> str:
+        """A random name that the log got when it was created; copies share it."""
+        ...
+
+    @property
     def blobs(self) -> BlobStore:
         """The blobs that the events name."""
         ...
@@ -70,7 +75,8 @@ class EventLog(Protocol):
     ) -> Awaitable[Appended]:
         """Append all events or none.
 
-        The ticket raises VersionConflict, EventIdConflict or LogUnavailable. The same events
+        Raises EventInvalid for what could not be read back, before anything is queued. The
+        ticket raises VersionConflict, EventIdConflict or LogUnavailable. The same events
         again, with the same ids and content at the same place, are acknowledged and not stored
         twice.
         """

@@ -1,0 +1,213 @@
+"""Blobs: bytes under their SHA-256. Files in a folder, and the store in memory.
+
+Under FILE_LIMIT a blob lies in the database, where it shares the commit of others; from there on a
+file with a sync of its own is cheaper.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+import anyio.to_thread
+
+from .errors import BlobAltered, BlobMissing, LogCorrupt
+from .filesystem import make_folder, sync_folder
+from .values import BlobRef, blob_ref
+
+FILE_LIMIT = 64 * 1024
+"""Bytes from which on a blob is a file."""
+
+CHUNK = 1024 * 1024
+"""Bytes that are read, hashed or written at a time."""
+
+_NAME = re.compile(r"sha256:[0-9a-f]{64}", re.ASCII)
+
+
+def digest_of(ref: BlobRef) -> str:
+    """The 64 hex digits of a reference; raises LogCorrupt for what is no reference."""
+    if _NAME.fullmatch(ref.blob) is None:
+        raise LogCorrupt(f"blob reference {ref.blob!r}", "it is not 'sha256:' and 64 hex digits")
+    return ref.blob.removeprefix("sha256:")
+
+
+def checked(ref: BlobRef, data: bytes, place: str) -> bytes:
+    """The bytes, if they are what the reference names."""
+    found = blob_ref(data).blob
+    if found != ref.blob:
+        raise BlobAltered(ref.blob, found, place)
+    return data
+
+
+class Spool:
+    """A blob that is being written to a temporary file. It blocks."""
+
+    def __init__(self, folder: BlobFolder, file: BinaryIO, path: Path) -> None:
+        self._folder = folder
+        self._file = file
+        self._path = path
+        self._hash = hashlib.sha256()
+        self._size = 0
+
+    def write(self, chunk: bytes | bytearray) -> None:
+        """Add bytes."""
+        self._file.write(chunk)
+        self._hash.update(chunk)
+        self._size += len(chunk)
+
+    def keep(self) -> BlobRef:
+        """Make the file durable under its hash; where that is taken, this one goes away."""
+        digest = self._hash.hexdigest()
+        target = self._folder.path(digest)
+        self._file.flush()
+        if not (target.is_file() and target.stat().st_size == self._size):
+            os.fsync(self._file.fileno())
+            make_folder(target.parent)
+            self._path.replace(target)
+        # Also for a file that was there: whoever renamed it may not have got this far yet.
+        sync_folder(target.parent)
+        sync_folder(target.parent.parent)
+        return BlobRef(blob=f"sha256:{digest}", size=self._size)
+
+    def discard(self) -> None:
+        """Remove what was not kept."""
+        self._path.unlink(missing_ok=True)
+        self._file.close()
+
+
+class BlobFolder:
+    """Blobs as files ``sha256/ab/ab…`` in a folder. It blocks."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._swept = False
+
+    def path(self, digest: str) -> Path:
+        """Where the blob with these hex digits lies, or would."""
+        return self.root / "sha256" / digest[:2] / digest
+
+    def spool(self) -> Spool:
+        """Begin a blob."""
+        temporary = self.root / "tmp"
+        make_folder(temporary)
+        if not self._swept:
+            self._swept = True
+            self._sweep(temporary)
+        while True:
+            path = temporary / secrets.token_hex(8)
+            file = path.open("xb", buffering=0)
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if path.exists():  # else a sweep came between the two lines above
+                return Spool(self, file, path)
+            file.close()
+
+    def put(self, data: bytes) -> BlobRef:
+        """Store bytes."""
+        ref = blob_ref(data)
+        target = self.path(digest_of(ref))
+        if target.is_file() and target.stat().st_size == ref.size:
+            sync_folder(target.parent)
+            sync_folder(target.parent.parent)
+            return ref
+        spool = self.spool()
+        try:
+            spool.write(data)
+            return spool.keep()
+        finally:
+            spool.discard()
+
+    def read(self, ref: BlobRef) -> bytes | None:
+        """The bytes, or None where there is no such file; raises BlobAltered."""
+        try:
+            data = self.path(digest_of(ref)).read_bytes()
+        except FileNotFoundError:
+            return None
+        return checked(ref, data, str(self.root))
+
+    def copy(self, ref: BlobRef, target: BinaryIO) -> bool:
+        """Copy the bytes; False where there is no such file. Raises BlobAltered at the end."""
+        try:
+            source = self.path(digest_of(ref)).open("rb")
+        except FileNotFoundError:
+            return False
+        with source:
+            hashed = hashlib.sha256()
+            while chunk := source.read(CHUNK):
+                hashed.update(chunk)
+                target.write(chunk)
+        if hashed.hexdigest() != digest_of(ref):
+            raise BlobAltered(ref.blob, f"sha256:{hashed.hexdigest()}", str(self.root))
+        return True
+
+    def _sweep(self, temporary: Path) -> None:
+        """Remove what killed processes left: files that nobody holds a lock on."""
+        for path in temporary.iterdir():
+            with suppress(OSError), path.open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                path.unlink()
+
+
+def write_new(path: Path, data: bytes) -> None:
+    """Write a file that does not exist yet. It blocks."""
+    with path.open("xb") as file:
+        file.write(data)
+
+
+class MemoryBlobs:
+    """A BlobStore that is gone when the process ends."""
+
+    def __init__(self) -> None:
+        self._blobs: dict[str, bytes] = {}
+
+    async def put(self, data: bytes) -> BlobRef:
+        """Store bytes."""
+        ref = blob_ref(data)
+        self._blobs[digest_of(ref)] = bytes(data)
+        return ref
+
+    async def put_file(self, path: Path) -> BlobRef:
+        """Store a file's bytes."""
+        return await self.put(await anyio.to_thread.run_sync(path.read_bytes))
+
+    @asynccontextmanager
+    async def writer(self) -> AsyncIterator[MemoryBlobWriter]:
+        """A blob of unknown length."""
+        yield MemoryBlobWriter(self)
+
+    async def get(self, ref: BlobRef) -> bytes:
+        """The bytes."""
+        data = self._blobs.get(digest_of(ref))
+        if data is None:
+            raise BlobMissing(ref.blob, "memory")
+        return checked(ref, data, "memory")
+
+    async def copy_to(self, ref: BlobRef, path: Path) -> None:
+        """Write the bytes to a file that does not exist yet."""
+        await anyio.to_thread.run_sync(write_new, path, await self.get(ref))
+
+    async def has(self, ref: BlobRef) -> bool:
+        """Whether the bytes are there."""
+        return digest_of(ref) in self._blobs
+
+
+class MemoryBlobWriter:
+    """A blob that is being written to memory."""
+
+    def __init__(self, store: MemoryBlobs) -> None:
+        self._store = store
+        self._data = bytearray()
+
+    async def write(self, chunk: bytes) -> None:
+        """Add bytes."""
+        self._data += chunk
+
+    async def commit(self) -> BlobRef:
+        """Store the blob."""
+        return await self._store.put(bytes(self._data))

@@ -1,0 +1,112 @@
+"""From new events to rows: what every store does alike.
+
+A draft is an event whose payload is encoded; a stream's tail is what the next row needs to know of
+the row before it. All of this is pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from .codec import encode
+from .envelope import NewEvent, RecordedEvent
+from .errors import EventInvalid
+from .hashing import event_hash, first_previous
+from .values import without_surrogates
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
+
+
+class Draft(NamedTuple):
+    """An event with its payload encoded; it has no place yet."""
+
+    kind: str
+    schema: int
+    id: str
+    at: str
+    causation: str | None
+    ignorable: bool
+    data: str
+
+
+class Tail(NamedTuple):
+    """A stream's last event, as far as the next one depends on it."""
+
+    version: int
+    hash: bytes
+    at: str
+
+
+def empty_tail(stream: str) -> Tail:
+    """Of a stream without events."""
+    return Tail(0, first_previous(stream), "")
+
+
+def draft_all(stream: str, events: Sequence[NewEvent]) -> list[Draft]:
+    """Encode the events of one append; raises EventInvalid before anything is queued."""
+    if not events:
+        raise EventInvalid("(none)", f"an append to stream {stream!r} needs at least one event")
+    if not stream or "\0" in stream or without_surrogates(stream)[1] is not None:
+        kind = type(events[0].payload).__name__
+        raise EventInvalid(kind, f"{stream!r} can't be the name of a stream")
+    if len(events) > 1 and len({event.id for event in events}) < len(events):
+        kind = type(events[0].payload).__name__
+        raise EventInvalid(kind, "two events of one append have the same id")
+    return [_draft(event) for event in events]
+
+
+def _draft(event: NewEvent) -> Draft:
+    payload = event.payload
+    kind = type(payload).__name__
+    causation = event.causation
+    if not event.id or not event.id.isascii():
+        raise EventInvalid(kind, f"{event.id!r} is no event id")
+    if causation is not None and not (causation and causation.isascii()):
+        raise EventInvalid(kind, f"causation {causation!r} is no event id")
+    if _TIME.fullmatch(event.at) is None:
+        raise EventInvalid(kind, f"time {event.at!r} is not like 2026-01-31T00:00:00.000000Z")
+    return Draft(
+        kind, payload.schema, event.id, event.at, causation, payload.ignorable, encode(payload)
+    )
+
+
+def chain(stream: str, tail: Tail, drafts: Iterable[Draft]) -> list[Tail]:
+    """The tail after each draft: versions, times that never step back, and hashes."""
+    version, previous, latest = tail
+    tails: list[Tail] = []
+    for kind, schema, event_id, at, causation, ignorable, data in drafts:
+        version += 1
+        latest = max(latest, at)
+        previous = event_hash(
+            previous,
+            stream=stream,
+            version=version,
+            kind=kind,
+            schema=schema,
+            id=event_id,
+            at=latest,
+            causation=causation,
+            ignorable=ignorable,
+            data=data,
+        )
+        tails.append(Tail(version, previous, latest))
+    return tails
+
+
+def difference(draft: Draft, before: str, stored: RecordedEvent) -> str | None:
+    """What differs between an offered event and the stored one with its id; None for nothing.
+
+    `before` is the time of the event before the stored one: a time that the log had moved up to
+    it is the same time.
+    """
+    pairs = {
+        "kind": (draft.kind, stored.kind),
+        "schema": (draft.schema, stored.schema),
+        "causation": (draft.causation, stored.causation),
+        "ignorable": (draft.ignorable, stored.ignorable),
+        "time": (max(draft.at, before), stored.at),
+        "data": (draft.data, stored.data),
+    }
+    return next((name for name, (mine, its) in pairs.items() if mine != its), None)

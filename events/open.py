@@ -1,0 +1,42 @@
+"""The one place that picks a store."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from .log import EventLog
+
+
+@asynccontextmanager
+async def open_log(
+    path: Path | str, *, readonly: bool = False, create: bool = True, log_id: str | None = None
+) -> AsyncIterator[EventLog]:
+    """The log in the SQLite file `path`; leaving the context writes what is queued and closes it.
+
+    The file and its folder are made where they are missing, unless `create` is false or the log
+    is opened only to read. A new log gets a random name, or `log_id`. Raises LogUnavailable,
+    LogTooNew or LogCorrupt.
+    """
+    from .sqlite.store import SqliteLog  # loads aiosqlite, which start-up should not pay for
+
+    log = SqliteLog(Path(path))
+    try:
+        await log.start(readonly=readonly, create=create, log_id=log_id or secrets.token_hex(16))
+        yield log
+    finally:
+        await log.aclose()
+
+
+@asynccontextmanager
+async def memory_log() -> AsyncIterator[EventLog]:
+    """An empty log in memory, with every rule of the format, that is gone afterwards."""
+    from .memory import MemoryLog
+
+    log = MemoryLog()
+    try:
+        yield log
+    finally:
+        await log.aclose()

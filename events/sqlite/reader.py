@@ -1,0 +1,153 @@
+"""Readers: connections of their own in worker threads, so that they never wait for the writer.
+
+Each call is one short read transaction, ended before anyone outside sees its result; a slow
+follower therefore never keeps the write-ahead log from shrinking.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
+
+import anyio
+import anyio.to_thread
+
+from ..envelope import Head, RecordedEvent
+from ..errors import LogUnavailable
+from ..hashing import first_previous
+from .connection import open_reader, translated
+from .rows import COLUMNS, StreamNames
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+BATCH = 1000
+"""Events that are read at a time."""
+
+THREADS = 4
+"""Reads at once; more wait for their turn."""
+
+_EVENTS = f"SELECT {COLUMNS} FROM events"
+_STREAM = f"""{_EVENTS} WHERE stream = (SELECT id FROM streams WHERE name = ?) AND version > ?
+    ORDER BY version LIMIT ?"""
+_RANGE = f"{_EVENTS} WHERE position > ? AND position <= ? ORDER BY position LIMIT ?"
+_HEAD = """SELECT version, hash FROM events
+    WHERE stream = (SELECT id FROM streams WHERE name = ?) ORDER BY version DESC LIMIT 1"""
+_LAST = "SELECT coalesce(max(position), 0) FROM events"
+_NAMES = "SELECT name FROM streams WHERE substr(name, 1, ?) = ? ORDER BY id"
+_CHOSEN = """stream IN (
+    SELECT id FROM streams WHERE name IN (SELECT value FROM json_each(?)))"""
+_NEXT = f"SELECT min(position) FROM events WHERE {_CHOSEN} AND position > ?"  # noqa: S608
+_CHOSEN_RANGE = f"""{_EVENTS} WHERE position BETWEEN ? AND ? AND +{_CHOSEN}
+    ORDER BY position"""
+
+
+class Readers:
+    """A few connections, opened when they are needed, and the log's reads."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._idle: list[sqlite3.Connection] = []
+        self._names = StreamNames()
+        self._limiter = anyio.CapacityLimiter(THREADS)
+        self._closed = False
+
+    async def run(
+        self,
+        function: Callable[Concatenate[sqlite3.Connection, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Run a read in a thread; SQLite's errors become the log's."""
+        self._check_open()
+        return await self.in_thread(lambda: self._run(function, *args, **kwargs))
+
+    async def in_thread(self, function: Callable[[], T]) -> T:
+        """Run something that blocks; it is never left alone half-way."""
+        return await anyio.to_thread.run_sync(function, limiter=self._limiter)
+
+    async def close(self) -> None:
+        """Close the connections, once the reads under way are done."""
+        self._closed = True
+        while self._limiter.borrowed_tokens:
+            async with self._limiter:
+                await anyio.lowlevel.checkpoint()
+        await anyio.to_thread.run_sync(self._close_idle)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise LogUnavailable(self._path, "it is closed")
+
+    def _run(
+        self,
+        function: Callable[Concatenate[sqlite3.Connection, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        db = self._idle.pop() if self._idle else open_reader(self._path)
+        try:
+            return function(db, *args, **kwargs)
+        except sqlite3.Error as error:
+            raise translated(error, self._path) from error
+        finally:
+            self._idle.append(db)
+
+    def _close_idle(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
+
+    # The reads, each in a thread.
+
+    def stream(
+        self, db: sqlite3.Connection, stream: str, after: int, limit: int | None
+    ) -> list[RecordedEvent]:
+        """A stream's events with versions above `after`."""
+        rows = db.execute(_STREAM, (stream, after, -1 if limit is None else limit))
+        return self._names.recorded(db, rows.fetchall())
+
+    def range(self, db: sqlite3.Connection, after: int, until: int) -> list[RecordedEvent]:
+        """The next events of the whole log."""
+        rows = db.execute(_RANGE, (after, until, BATCH))
+        return self._names.recorded(db, rows.fetchall())
+
+    def chosen(
+        self, db: sqlite3.Connection, after: int, streams: Sequence[str]
+    ) -> tuple[list[RecordedEvent], int]:
+        """The next events of some streams, and the position up to which there is none left."""
+        names = json.dumps(list(streams))
+        # The last position comes first: what is committed between the two reads lies above it.
+        last = max(after, self.last(db))
+        found = db.execute(_NEXT, (names, after)).fetchone()[0]
+        if found is None:
+            return [], last
+        until = max(found + BATCH - 1, 0)
+        rows = db.execute(_CHOSEN_RANGE, (found, until, names)).fetchall()
+        return self._names.recorded(db, rows), min(until, max(last, rows[-1][0]))
+
+    def head(self, db: sqlite3.Connection, stream: str) -> Head:
+        """A stream's last version and hash."""
+        found = db.execute(_HEAD, (stream,)).fetchone()
+        return Head(0, first_previous(stream)) if found is None else Head(*found)
+
+    def last(self, db: sqlite3.Connection) -> int:
+        """The newest position."""
+        return int(db.execute(_LAST).fetchone()[0])
+
+    def streams(self, db: sqlite3.Connection, prefix: str) -> list[str]:
+        """Names of streams."""
+        return [row[0] for row in db.execute(_NAMES, (len(prefix), prefix)).fetchall()]
+
+
+async def all_events(
+    readers: Readers, after: int, until: int | None
+) -> AsyncIterator[list[RecordedEvent]]:
+    """All events above a position, in batches, up to those that are there when it begins."""
+    last = await readers.run(readers.last)
+    until = last if until is None else min(until, last)
+    while after < until:
+        batch = await readers.run(readers.range, after, until)
+        after = batch[-1].position
+        yield batch

@@ -1,0 +1,47 @@
+"""Rows of the events table as recorded events."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+from ..envelope import RecordedEvent
+
+COLUMNS = "position, stream, version, kind, schema, id, at, causation, ignorable, data, hash"
+
+Row: TypeAlias = tuple[Any, ...]
+
+
+class StreamNames:
+    """Names by number; what was read once is never read again, for it never changes."""
+
+    def __init__(self) -> None:
+        self._names: dict[int, str] = {}
+
+    def recorded(self, db: sqlite3.Connection, rows: Iterable[Row]) -> list[RecordedEvent]:
+        """Rows of COLUMNS as events."""
+        names = self._names
+        events: list[RecordedEvent] = []
+        for row in rows:
+            number = row[1]
+            name = names.get(number)
+            if name is None:
+                found = db.execute("SELECT name FROM streams WHERE id = ?", (number,)).fetchone()
+                name = names[number] = found[0]
+            events.append(
+                RecordedEvent(
+                    position=row[0],
+                    stream=name,
+                    version=row[2],
+                    kind=row[3],
+                    schema=row[4],
+                    id=row[5],
+                    at=row[6],
+                    causation=row[7],
+                    ignorable=row[8] != 0,
+                    data=row[9],
+                    hash=row[10],
+                )
+            )
+        return events

@@ -1,0 +1,180 @@
+"""The one writer of a log in this process: a queue, and a task that commits all of it at once.
+
+While a commit is under way the next batch gathers; nothing is waited for. The task is a plain one
+of the loop's, so that no cancel scope around the log's user ever stops it half-way.
+"""
+
+from __future__ import annotations
+
+import asyncio  # noqa: TID251 - this is the adapter to aiosqlite, which is asyncio's
+import sqlite3
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import aiosqlite
+
+from ..drafts import Draft
+from ..envelope import Appended
+from ..errors import LogError, LogUnavailable
+from ..tickets import Ticket
+from .connection import open_writer, poisoned, read_log_id, translated
+from .transaction import Blob, Committer
+
+T = TypeVar("T")
+
+
+class Append(Ticket[Appended]):
+    """An append in the queue."""
+
+    __slots__ = ("drafts", "expected", "stream")
+
+    def __init__(self, stream: str, expected: int, drafts: list[Draft]) -> None:
+        super().__init__()
+        self.stream = stream
+        self.expected = expected
+        self.drafts = drafts
+
+
+class BlobPut(Ticket[bool]):
+    """A small blob in the queue."""
+
+    __slots__ = ("blob",)
+
+    def __init__(self, blob: Blob) -> None:
+        super().__init__()
+        self.blob = blob
+
+
+class _Connection(aiosqlite.Connection):
+    """aiosqlite's connection and thread, and a way to run a whole transaction there in one hop."""
+
+    async def run(self, function: Callable[..., T], *args: object) -> T:
+        result: T = await self._execute(function, *args)
+        return result
+
+
+class Writer:
+    """Appends and small blobs, committed in the order in which they were queued."""
+
+    def __init__(self, path: Path, committed: Callable[[], None]) -> None:
+        self._path = path
+        self._committed = committed
+        self._appends: list[Append] = []
+        self._blobs: list[BlobPut] = []
+        self._refusal: LogError | None = None
+        self._wake: asyncio.Future[None] | None = None
+        self.log_id = ""
+
+    async def start(self, *, create: bool, log_id: str) -> None:
+        """Open the file, or make it."""
+
+        def connector() -> sqlite3.Connection:
+            return open_writer(self._path, create=create, log_id=log_id)
+
+        self._connection = await _Connection(connector, iter_chunk_size=1)
+        raw = await self._connection.run(lambda: self._connection._conn)
+        self._committer = Committer(raw)
+        self.log_id = await self._connection.run(read_log_id, raw)
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def append(self, stream: str, expected: int, drafts: list[Draft]) -> Append:
+        """Queue an append."""
+        ticket = Append(stream, expected, drafts)
+        if self._refusal is not None:
+            ticket.fail(self._refusal)
+        else:
+            self._appends.append(ticket)
+            self._rouse()
+        return ticket
+
+    def put(self, blob: Blob) -> BlobPut:
+        """Queue a small blob; it is committed no later than any append queued after it."""
+        ticket = BlobPut(blob)
+        if self._refusal is not None:
+            ticket.fail(self._refusal)
+        else:
+            self._blobs.append(ticket)
+            self._rouse()
+        return ticket
+
+    async def close(self) -> None:
+        """Commit what is queued, then close the file."""
+        if self._refusal is None:
+            self._refusal = LogUnavailable(self._path, "it is closed")
+        self._rouse()
+        await self._task
+        await self._connection.close()
+
+    def _rouse(self) -> None:
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+
+    async def _run(self) -> None:
+        while True:
+            if not self._appends and not self._blobs:
+                if self._refusal is not None:
+                    return
+                self._wake = asyncio.get_running_loop().create_future()
+                await self._wake
+                continue
+            appends, self._appends = self._appends, []
+            blobs, self._blobs = self._blobs, []
+            try:
+                outcomes = await self._connection.run(
+                    self._committer.commit, appends, [put.blob for put in blobs]
+                )
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
+                    self._fail(translated(error, self._path), appends, blobs)
+                else:
+                    self._poison(error, appends, blobs)
+            except Exception as error:
+                self._poison(error, appends, blobs)
+            else:
+                self._deliver(appends, outcomes, blobs)
+
+    def _deliver(
+        self,
+        appends: Sequence[Append],
+        outcomes: Sequence[Appended | LogError],
+        blobs: Sequence[BlobPut],
+    ) -> None:
+        failed: dict[str, LogError] = {}
+        for append, outcome in zip(appends, outcomes, strict=True):
+            if isinstance(outcome, LogError):
+                append.fail(outcome)
+                failed.setdefault(append.stream, outcome)
+            else:
+                append.succeed(outcome)
+        for put in blobs:
+            put.succeed(True)
+        self._fail_followers(failed)
+        self._committed()
+
+    def _fail(self, error: LogError, appends: Sequence[Append], blobs: Sequence[BlobPut]) -> None:
+        """Nothing of a batch was stored, and the file is as it was."""
+        for ticket in (*appends, *blobs):
+            ticket.fail(error)
+        self._fail_followers({append.stream: error for append in appends})
+
+    def _fail_followers(self, failed: dict[str, LogError]) -> None:
+        """What was queued on a stream after an append that failed, fails too."""
+        if failed:
+            kept: list[Append] = []
+            for append in self._appends:
+                error = failed.get(append.stream)
+                if error is None:
+                    kept.append(append)
+                else:
+                    append.fail(error)
+            self._appends = kept
+
+    def _poison(
+        self, error: Exception, appends: Sequence[Append], blobs: Sequence[BlobPut]
+    ) -> None:
+        """Refuse all that is queued, and all that will come."""
+        self._refusal = poisoned(error, self._path)
+        for ticket in (*appends, *blobs, *self._appends, *self._blobs):
+            ticket.fail(self._refusal)
+        self._appends, self._blobs = [], []
