@@ -22,7 +22,7 @@ class JobConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     include: list[str] = []
     exclude: list[str] = []
     limit: int | None = None
-    agents: list[str] = ["oracle"]
+    agents: list[str] = msgspec.field(default_factory=lambda: ["oracle"])
     """`oracle`, `nop`, `command:PATH`."""
     models: list[str] = []
     """None given: one run without a model."""
