@@ -11,7 +11,7 @@ import hashlib
 import os
 import re
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -177,7 +177,7 @@ class MemoryBlobs:
         return await self.put(await anyio.to_thread.run_sync(path.read_bytes))
 
     @asynccontextmanager
-    async def writer(self) -> AsyncIterator[MemoryBlobWriter]:
+    async def writer(self) -> AsyncGenerator[MemoryBlobWriter]:
         """A blob of unknown length."""
         yield MemoryBlobWriter(self)
 

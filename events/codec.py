@@ -71,10 +71,11 @@ def decode(recorded: RecordedEvent) -> Event:
             payload = msgspec.convert(_lifted(recorded, kind), Event)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise LogCorrupt(_where(recorded), f"data is no {recorded.kind}: {error}") from error
-    if type(payload) is not kind:
-        found = type(payload).__name__
+    found = type(payload)
+    if found is not kind:
         raise LogCorrupt(
-            _where(recorded), f"the row says kind {recorded.kind!r}, but its data is a {found!r}"
+            _where(recorded),
+            f"the row says kind {recorded.kind!r}, but its data is a {found.__name__!r}",
         )
     return payload
 

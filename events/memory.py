@@ -1,4 +1,4 @@
-"""The log in memory: for tests, and for whoever wants no file. It keeps every rule of the format."""
+"""The log in memory: for tests, and for whoever wants no file. Every rule of the format holds."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from .log import EventLog
 @asynccontextmanager
 async def open_log(
     path: Path | str, *, readonly: bool = False, create: bool = True, log_id: str | None = None
-) -> AsyncIterator[EventLog]:
+) -> AsyncGenerator[EventLog]:
     """The log in the SQLite file `path`; leaving the context writes what is queued and closes it.
 
     The file and its folder are made where they are missing, unless `create` is false or the log
@@ -31,7 +31,7 @@ async def open_log(
 
 
 @asynccontextmanager
-async def memory_log() -> AsyncIterator[EventLog]:
+async def memory_log() -> AsyncGenerator[EventLog]:
     """An empty log in memory, with every rule of the format, that is gone afterwards."""
     from .memory import MemoryLog
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ from ..blobs import CHUNK, FILE_LIMIT, BlobFolder, Spool, checked, digest_of, wr
 from ..errors import BlobMissing
 from ..values import BlobRef, blob_ref
 from .reader import Readers
+from .sql import QUERY
 from .transaction import Blob
 from .writer import BlobPut, T
 
@@ -42,7 +43,7 @@ class SqliteBlobs:
         return result if isinstance(result, BlobRef) else await self.put(result)
 
     @asynccontextmanager
-    async def writer(self) -> AsyncIterator[SqliteBlobWriter]:
+    async def writer(self) -> AsyncGenerator[SqliteBlobWriter]:
         """A blob of unknown length; leaving without a commit leaves nothing behind."""
         writer = SqliteBlobWriter(self, self._folder)
         try:
@@ -79,7 +80,7 @@ class SqliteBlobs:
                 spool.discard()
 
     def _small(self, db: sqlite3.Connection, ref: BlobRef) -> bytes | None:
-        found = db.execute("SELECT data FROM blobs WHERE digest = ?", (digest_of(ref),)).fetchone()
+        found = db.execute(QUERY["blob"], (digest_of(ref),)).fetchone()
         return None if found is None else checked(ref, found[0], str(self._path))
 
     def _get(self, db: sqlite3.Connection, ref: BlobRef) -> bytes:
@@ -96,16 +97,18 @@ class SqliteBlobs:
             write_new(path, data)
             return
         with path.open("xb") as target:
+            found = False
             try:
-                if not self._folder.copy(ref, target):
-                    raise self._missing(ref)
-            except BaseException:
-                path.unlink()
-                raise
+                found = self._folder.copy(ref, target)
+            finally:
+                if not found:
+                    path.unlink()
+        if not found:
+            raise self._missing(ref)
 
     def _has(self, db: sqlite3.Connection, ref: BlobRef) -> bool:
         digest = digest_of(ref)
-        found = db.execute("SELECT 1 FROM blobs WHERE digest = ?", (digest,)).fetchone()
+        found = db.execute(QUERY["has_blob"], (digest,)).fetchone()
         return found is not None or self._folder.path(digest).is_file()
 
     def _missing(self, ref: BlobRef) -> BlobMissing:

@@ -9,11 +9,11 @@ import os
 import sqlite3
 import time
 from contextlib import suppress
-from importlib.resources import files
 from pathlib import Path
 
 from ..errors import LogCorrupt, LogError, LogPoisoned, LogTooNew, LogUnavailable
 from ..filesystem import make_folder, network_filesystem
+from .sql import QUERY, schema
 
 FORMAT = 1
 """The newest format that this release knows; `user_version` and the meta table hold a log's own."""
@@ -115,7 +115,7 @@ def open_reader(path: Path) -> sqlite3.Connection:
 
 def read_log_id(db: sqlite3.Connection) -> str:
     """The random name that the log got when it was made."""
-    return str(db.execute("SELECT value FROM meta WHERE key = 'log_id'").fetchone()[0])
+    return str(db.execute(QUERY["log_id"]).fetchone()[0])
 
 
 _ONLY_READ = "change its permissions, or open the log only to read"
@@ -124,12 +124,14 @@ _ONLY_READ = "change its permissions, or open the log only to read"
 def _open_reader(path: Path, mode: str) -> sqlite3.Connection:
     db = _connect(path, mode, timeout=BUSY_SECONDS)
     try:
-        if _version(db, path) == 0:
-            raise _not_a_log(path)
+        version = _version(db, path)
         db.execute("PRAGMA query_only = ON")
     except BaseException:
         db.close()
         raise
+    if version == 0:
+        db.close()
+        raise _not_a_log(path)
     return db
 
 
@@ -187,15 +189,14 @@ def _use_wal(db: sqlite3.Connection, path: Path) -> None:
     """Switch to the write-ahead log. Two processes that do so at once have to take turns, and
     SQLite doesn't wait by itself here."""
     deadline = time.monotonic() + BUSY_SECONDS
-    while True:
+    mode = None
+    while mode is None:
         try:
             mode = db.execute("PRAGMA journal_mode = WAL").fetchone()[0]
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
-        else:
-            break
     if mode != "wal":
         raise LogUnavailable(
             path, "its file system can't hold a write-ahead log; put it on a local disk"
@@ -203,12 +204,11 @@ def _use_wal(db: sqlite3.Connection, path: Path) -> None:
 
 
 def _create(db: sqlite3.Connection, path: Path, log_id: str) -> None:
-    schema = files(__package__).joinpath("schema.sql").read_text()
     _use_wal(db, path)
     db.execute("BEGIN IMMEDIATE")
     try:
         if _version(db, path) == 0:  # else another process was quicker
-            for statement in _statements(schema):
+            for statement in schema():
                 db.execute(statement)
             db.executemany(
                 "INSERT INTO meta (key, value) VALUES (?, ?)",
@@ -221,15 +221,3 @@ def _create(db: sqlite3.Connection, path: Path, log_id: str) -> None:
         with suppress(sqlite3.Error):
             db.execute("ROLLBACK")
         raise
-
-
-def _statements(script: str) -> list[str]:
-    """The script's statements one by one: `executescript` would commit first."""
-    statements: list[str] = []
-    pending = ""
-    for line in script.splitlines(keepends=True):
-        pending += line
-        if sqlite3.complete_statement(pending):
-            statements.append(pending)
-            pending = ""
-    return statements

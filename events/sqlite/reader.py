@@ -19,7 +19,8 @@ from ..envelope import Head, RecordedEvent
 from ..errors import LogUnavailable
 from ..hashing import first_previous
 from .connection import open_reader, translated
-from .rows import COLUMNS, StreamNames
+from .rows import StreamNames
+from .sql import QUERY
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -29,20 +30,6 @@ BATCH = 1000
 
 THREADS = 4
 """Reads at once; more wait for their turn."""
-
-_EVENTS = f"SELECT {COLUMNS} FROM events"
-_STREAM = f"""{_EVENTS} WHERE stream = (SELECT id FROM streams WHERE name = ?) AND version > ?
-    ORDER BY version LIMIT ?"""
-_RANGE = f"{_EVENTS} WHERE position > ? AND position <= ? ORDER BY position LIMIT ?"
-_HEAD = """SELECT version, hash FROM events
-    WHERE stream = (SELECT id FROM streams WHERE name = ?) ORDER BY version DESC LIMIT 1"""
-_LAST = "SELECT coalesce(max(position), 0) FROM events"
-_NAMES = "SELECT name FROM streams WHERE substr(name, 1, ?) = ? ORDER BY id"
-_CHOSEN = """stream IN (
-    SELECT id FROM streams WHERE name IN (SELECT value FROM json_each(?)))"""
-_NEXT = f"SELECT min(position) FROM events WHERE {_CHOSEN} AND position > ?"  # noqa: S608
-_CHOSEN_RANGE = f"""{_EVENTS} WHERE position BETWEEN ? AND ? AND +{_CHOSEN}
-    ORDER BY position"""
 
 
 class Readers:
@@ -105,12 +92,15 @@ class Readers:
         self, db: sqlite3.Connection, stream: str, after: int, limit: int | None
     ) -> list[RecordedEvent]:
         """A stream's events with versions above `after`."""
-        rows = db.execute(_STREAM, (stream, after, -1 if limit is None else limit))
+        rows = db.execute(
+            QUERY["stream_events"],
+            {"stream": stream, "after": after, "limit": -1 if limit is None else limit},
+        )
         return self._names.recorded(db, rows.fetchall())
 
     def range(self, db: sqlite3.Connection, after: int, until: int) -> list[RecordedEvent]:
         """The next events of the whole log."""
-        rows = db.execute(_RANGE, (after, until, BATCH))
+        rows = db.execute(QUERY["next_events"], {"after": after, "until": until, "limit": BATCH})
         return self._names.recorded(db, rows.fetchall())
 
     def chosen(
@@ -118,27 +108,31 @@ class Readers:
     ) -> tuple[list[RecordedEvent], int]:
         """The next events of some streams, and the position up to which there is none left."""
         names = json.dumps(list(streams))
-        # The last position comes first: what is committed between the two reads lies above it.
-        last = max(after, self.last(db))
-        found = db.execute(_NEXT, (names, after)).fetchone()[0]
-        if found is None:
-            return [], last
-        until = max(found + BATCH - 1, 0)
-        rows = db.execute(_CHOSEN_RANGE, (found, until, names)).fetchall()
-        return self._names.recorded(db, rows), min(until, max(last, rows[-1][0]))
+        # The last position comes first: what is committed between the reads lies above it.
+        last = self.last(db)
+        first = db.execute(
+            QUERY["next_position_of"], {"streams": names, "after": after}
+        ).fetchone()[0]
+        if first is None:
+            return [], max(after, last)
+        until = first + BATCH - 1
+        rows = db.execute(
+            QUERY["events_of"], {"streams": names, "first": first, "last": until}
+        ).fetchall()
+        return self._names.recorded(db, rows), max(rows[-1][0], min(until, last))
 
     def head(self, db: sqlite3.Connection, stream: str) -> Head:
         """A stream's last version and hash."""
-        found = db.execute(_HEAD, (stream,)).fetchone()
+        found = db.execute(QUERY["head"], (stream,)).fetchone()
         return Head(0, first_previous(stream)) if found is None else Head(*found)
 
     def last(self, db: sqlite3.Connection) -> int:
         """The newest position."""
-        return int(db.execute(_LAST).fetchone()[0])
+        return int(db.execute(QUERY["last_position"]).fetchone()[0])
 
     def streams(self, db: sqlite3.Connection, prefix: str) -> list[str]:
         """Names of streams."""
-        return [row[0] for row in db.execute(_NAMES, (len(prefix), prefix)).fetchall()]
+        return [row[0] for row in db.execute(QUERY["stream_names"], {"prefix": prefix})]
 
 
 async def all_events(

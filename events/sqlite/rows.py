@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from ..envelope import RecordedEvent
-
-COLUMNS = "position, stream, version, kind, schema, id, at, causation, ignorable, data, hash"
+from .sql import QUERY
 
 Row: TypeAlias = tuple[Any, ...]
+"""A row of the events table with its columns in order."""
 
 
 class StreamNames:
@@ -20,14 +20,14 @@ class StreamNames:
         self._names: dict[int, str] = {}
 
     def recorded(self, db: sqlite3.Connection, rows: Iterable[Row]) -> list[RecordedEvent]:
-        """Rows of COLUMNS as events."""
+        """Rows as events."""
         names = self._names
         events: list[RecordedEvent] = []
         for row in rows:
             number = row[1]
             name = names.get(number)
             if name is None:
-                found = db.execute("SELECT name FROM streams WHERE id = ?", (number,)).fetchone()
+                found = db.execute(QUERY["stream_name"], (number,)).fetchone()
                 name = names[number] = found[0]
             events.append(
                 RecordedEvent(

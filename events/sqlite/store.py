@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import anyio
+import anyio.to_thread
 
 from ..drafts import draft_all
 from ..envelope import Appended, Head, NewEvent, RecordedEvent
 from ..errors import LogUnavailable
 from ..tickets import Ticket
 from .blobs import SqliteBlobs
-from .connection import read_log_id
+from .connection import open_writer, read_log_id
 from .reader import Readers, all_events
 from .transaction import Blob
 from .writer import Append, BlobPut, Writer
@@ -37,9 +39,11 @@ class SqliteLog:
     async def start(self, *, readonly: bool, create: bool, log_id: str) -> None:
         """Open the file."""
         if not readonly:
-            writer = Writer(self._path, self._committed)
-            await writer.start(create=create, log_id=log_id)
-            self._writer = writer
+            db = await anyio.to_thread.run_sync(
+                partial(open_writer, self._path, create=create, log_id=log_id)
+            )
+            self._writer = Writer(self._path, db, self._committed)
+            await self._writer.start()
         self._log_id = await self._readers.run(read_log_id)
 
     @property

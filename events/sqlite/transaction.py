@@ -1,4 +1,4 @@
-"""One group commit: a batch of appends and blobs in one transaction. Runs in the writer's thread."""
+"""One group commit: a batch of appends and blobs in one transaction, in the writer's thread."""
 
 from __future__ import annotations
 
@@ -11,14 +11,8 @@ from ..drafts import Draft, Tail, empty_tail
 from ..envelope import Appended, RecordedEvent
 from ..errors import LogError
 from ..ledger import Place, Request, settle
-from .rows import COLUMNS, Row, StreamNames
-
-_INSERT = f"INSERT INTO events ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
-_TAIL = "SELECT version, hash, at FROM events WHERE stream = ? ORDER BY version DESC LIMIT 1"
-_STORED = f"""SELECT {COLUMNS} FROM events
-    WHERE stream = ? AND version BETWEEN ? AND ? ORDER BY version"""  # noqa: S608
-_FIND = """SELECT events.id, name, version FROM events JOIN streams ON streams.id = stream
-    WHERE events.id = ?"""
+from .rows import Row, StreamNames
+from .sql import QUERY
 
 CACHED = 10_000
 """Streams whose last event is remembered; a log may have any number of them."""
@@ -60,26 +54,26 @@ class Committer:
         self, requests: Sequence[Request], blobs: Sequence[Blob], *, check_ids: bool
     ) -> list[Appended | LogError]:
         db = self._db
-        db.execute("BEGIN IMMEDIATE")
+        db.execute(QUERY["begin"])
         try:
             self._check_ids = check_ids
-            last = db.execute("SELECT coalesce(max(position), 0) FROM events").fetchone()[0]
+            last = db.execute(QUERY["last_position"]).fetchone()[0]
             if last != self._position or len(self._tails) > CACHED:
                 # Another process has appended since; or enough is remembered.
                 self._forget()
                 self._position = last
             if blobs:
                 db.executemany(
-                    "INSERT OR IGNORE INTO blobs (digest, size, data) VALUES (?, ?, ?)",
+                    QUERY["add_blob"],
                     [(blob.digest, len(blob.data), blob.data) for blob in blobs],
                 )
             outcomes = settle(self, requests)
             self._flush()
-            db.execute("COMMIT")
+            db.execute(QUERY["commit"])
         except BaseException:
             self._forget()
             with suppress(sqlite3.Error):
-                db.execute("ROLLBACK")
+                db.execute(QUERY["rollback"])
             raise
         return outcomes
 
@@ -92,7 +86,7 @@ class Committer:
     def _flush(self) -> None:
         if self._rows:
             rows, self._rows = self._rows, []
-            self._db.executemany(_INSERT, rows)
+            self._db.executemany(QUERY["add_event"], rows)
 
     # What `settle` asks for.
 
@@ -100,26 +94,26 @@ class Committer:
         """The stream's last event."""
         tail = self._tails.get(stream)
         if tail is None:
-            found = self._db.execute("SELECT id FROM streams WHERE name = ?", (stream,)).fetchone()
+            found = self._db.execute(QUERY["stream_number"], (stream,)).fetchone()
             if found is None:
                 tail = empty_tail(stream)
             else:
                 self._numbers[stream] = found[0]
-                tail = Tail(*self._db.execute(_TAIL, found).fetchone())
+                tail = Tail(*self._db.execute(QUERY["tail"], found).fetchone())
             self._tails[stream] = tail
         return tail
 
     def stored(self, stream: str, first: int, last: int) -> list[RecordedEvent]:
         """The stream's events from one version to another."""
         self._flush()
-        rows = self._db.execute(_STORED, (self._numbers[stream], first, last))
+        rows = self._db.execute(QUERY["stored_versions"], (self._numbers[stream], first, last))
         return self._names.recorded(self._db, rows.fetchall())
 
     def find(self, drafts: Sequence[Draft]) -> Place | None:
         """The place of the first id that is stored already."""
         self._flush()
         for draft in drafts:
-            found = self._db.execute(_FIND, (draft.id,)).fetchone()
+            found = self._db.execute(QUERY["find_event"], (draft.id,)).fetchone()
             if found is not None:
                 return Place(*found)
         return None
@@ -132,9 +126,7 @@ class Committer:
         """Queue the rows."""
         number = self._numbers.get(stream)
         if number is None:
-            number = self._db.execute(
-                "INSERT INTO streams (name) VALUES (?) RETURNING id", (stream,)
-            ).fetchone()[0]
+            number = self._db.execute(QUERY["add_stream"], (stream,)).fetchone()[0]
             self._numbers[stream] = number
         first = position = self._position + 1
         for draft, tail in zip(drafts, tails, strict=True):

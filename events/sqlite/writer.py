@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio  # noqa: TID251 - this is the adapter to aiosqlite, which is asyncio's
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import ParamSpec, TypeVar, cast
 
 import aiosqlite
 
@@ -18,9 +18,10 @@ from ..drafts import Draft
 from ..envelope import Appended
 from ..errors import LogError, LogUnavailable
 from ..tickets import Ticket
-from .connection import open_writer, poisoned, read_log_id, translated
+from .connection import poisoned, translated
 from .transaction import Blob, Committer
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -47,35 +48,35 @@ class BlobPut(Ticket[bool]):
 
 
 class _Connection(aiosqlite.Connection):
-    """aiosqlite's connection and thread, and a way to run a whole transaction there in one hop."""
+    """aiosqlite's connection and thread, and a way to run a whole transaction there in one hop.
 
-    async def run(self, function: Callable[..., T], *args: object) -> T:
-        result: T = await self._execute(function, *args)
-        return result
+    Statement by statement, a commit would cost four hops between the loop and the thread.
+    """
+
+    async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call a function in the thread."""
+        # aiosqlite leaves it untyped
+        execute = cast("Callable[..., Awaitable[T]]", self._execute)  # pyright: ignore[reportUnknownMemberType]
+        return await execute(function, *args, **kwargs)
 
 
 class Writer:
     """Appends and small blobs, committed in the order in which they were queued."""
 
-    def __init__(self, path: Path, committed: Callable[[], None]) -> None:
+    def __init__(self, path: Path, db: sqlite3.Connection, committed: Callable[[], None]) -> None:
         self._path = path
+        self._connection = _Connection(lambda: db, iter_chunk_size=1)
+        self._committer = Committer(db)
         self._committed = committed
         self._appends: list[Append] = []
         self._blobs: list[BlobPut] = []
         self._refusal: LogError | None = None
         self._wake: asyncio.Future[None] | None = None
-        self.log_id = ""
+        self._task: asyncio.Task[None] | None = None
 
-    async def start(self, *, create: bool, log_id: str) -> None:
-        """Open the file, or make it."""
-
-        def connector() -> sqlite3.Connection:
-            return open_writer(self._path, create=create, log_id=log_id)
-
-        self._connection = await _Connection(connector, iter_chunk_size=1)
-        raw = await self._connection.run(lambda: self._connection._conn)
-        self._committer = Committer(raw)
-        self.log_id = await self._connection.run(read_log_id, raw)
+    async def start(self) -> None:
+        """Start the thread and the task."""
+        _ = await self._connection
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     def append(self, stream: str, expected: int, drafts: list[Draft]) -> Append:
@@ -103,7 +104,8 @@ class Writer:
         if self._refusal is None:
             self._refusal = LogUnavailable(self._path, "it is closed")
         self._rouse()
-        await self._task
+        if self._task is not None:
+            await self._task
         await self._connection.close()
 
     def _rouse(self) -> None:
@@ -154,8 +156,10 @@ class Writer:
 
     def _fail(self, error: LogError, appends: Sequence[Append], blobs: Sequence[BlobPut]) -> None:
         """Nothing of a batch was stored, and the file is as it was."""
-        for ticket in (*appends, *blobs):
-            ticket.fail(error)
+        for append in appends:
+            append.fail(error)
+        for put in blobs:
+            put.fail(error)
         self._fail_followers({append.stream: error for append in appends})
 
     def _fail_followers(self, failed: dict[str, LogError]) -> None:
@@ -175,6 +179,5 @@ class Writer:
     ) -> None:
         """Refuse all that is queued, and all that will come."""
         self._refusal = poisoned(error, self._path)
-        for ticket in (*appends, *blobs, *self._appends, *self._blobs):
-            ticket.fail(self._refusal)
+        self._fail(self._refusal, [*appends, *self._appends], [*blobs, *self._blobs])
         self._appends, self._blobs = [], []
