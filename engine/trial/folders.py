@@ -16,9 +16,9 @@ from pathlib import Path, PurePosixPath
 
 from anyio import to_thread
 
+from ...events.errors import TrialogError
 from ...events.kinds import TamperFound
 from ...events.log import BlobStore
-from ..errors import TrialogError
 from ..sandbox.protocol import Mount
 from .leftovers import Leftover, list_leftovers
 
@@ -120,18 +120,19 @@ class TrialFolders:
             self._with_solution = True
             _copy(solution, self.solution)
 
-    async def put_program(self, name: str, data: bytes) -> str:
-        """Put the agent's program beside the prompt; its path inside."""
-        await to_thread.run_sync(self._put_program, name, data)
-        return f"{self.task_target}/agent/{name}"
-
-    def _put_program(self, name: str, data: bytes) -> None:
+    def put_program(self, name: str, data: bytes) -> Path:
+        """Put the agent's program beside the prompt; blocks."""
         folder = self.task / "agent"
         folder.mkdir(exist_ok=True)
         folder.chmod(0o755)
         program = folder / name
         program.write_bytes(data)
         program.chmod(0o755)
+        return program
+
+    def inside(self, path: Path) -> str:
+        """The path inside of a file in the task's folder."""
+        return f"{self.task_target}/{path.relative_to(self.task)}"
 
     async def close_agent_phase(
         self, blobs: BlobStore, *, planted: Mapping[str, str | None] | None = None

@@ -120,7 +120,8 @@ def _plain(value: Any, depth: int, key: str, name: str) -> Any:
             items = cast("dict[str, Any]", value)
             return {k: _plain(v, depth + 1, key, name) for k, v in items.items()}
         case list():
-            return [_plain(v, depth + 1, key, name) for v in cast("list[Any]", value)]
+            values: list[Any] = value
+            return [_plain(v, depth + 1, key, name) for v in values]
         case str():
             return without_surrogates(value)[0]
         case Number():

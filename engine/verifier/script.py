@@ -28,6 +28,7 @@ from ..errors import SandboxError, SandboxGone
 from ..output import OutputCapture, store_output
 from ..redact import Redactor
 from ..sandbox.protocol import Command, Sandbox, TreeTooLarge
+from ..stored import store_json
 from ..tasks.model import VerifierSettings
 from ..tasks.scripts import interpreter
 from ..trial.folders import AGENT_FOLDER, REWARD_FOLDER, TrialFolders, VerifierDigestMismatch
@@ -191,7 +192,7 @@ async def run_script_verifier(
         weight=script.weight,
         score=verdict.score,
         scores=escape(verdict.scores),
-        details=await _stored_details(verdict.details, blobs, redactor),
+        details=await _stored_details(verdict.details, blobs),
         source=verdict.source,
         missing=verdict.missing,
         evidence=["the machine ran out of memory for the script"] if exit.out_of_memory else [],
@@ -202,7 +203,7 @@ async def run_script_verifier(
         duration=duration,
         output=output,
         files=[
-            SavedFile(path=file.name, blob=await blobs.put(_redacted(file.data, redactor)))
+            SavedFile(path=file.name, blob=await blobs.put(file.data))
             for file in files.found()
             if file.data is not None
         ],
@@ -247,13 +248,7 @@ async def _fetch(sandbox: Sandbox, scratch: Path, name: str) -> FileRead:
     return FileRead(name=name, data=await to_thread.run_sync(copy.read_bytes))
 
 
-def _redacted(data: bytes, redactor: Redactor | None) -> bytes:
-    return data if redactor is None else redactor.bytes(data)
-
-
-async def _stored_details(
-    details: dict[str, Any], blobs: BlobStore, redactor: Redactor | None
-) -> dict[str, Json]:
+async def _stored_details(details: dict[str, Any], blobs: BlobStore) -> dict[str, Json]:
     """Details as an event holds them: escaped, and large ones as a blob each.
 
     Beyond MOST_DETAILS those that would need a blob are left to the file itself, which is kept.
@@ -261,14 +256,11 @@ async def _stored_details(
     stored: dict[str, Json] = {}
     room = INLINE_LIMIT
     for key, value in details.items():
-        clean = value if redactor is None else redactor.value(value)
-        encoded = msgspec.json.encode(clean)
         name = f"${key}" if key.startswith("$") else key
-        if len(encoded) + len(name) <= room:
-            room -= len(encoded) + len(name)
-            stored[name] = escape(clean)
-        elif len(stored) < MOST_DETAILS:
-            stored[name] = await blobs.put(encoded)
+        size = len(key) + len(msgspec.json.encode(value))
+        if size <= room or len(stored) < MOST_DETAILS:
+            stored[name] = await store_json(value, blobs, room=room)
+            room -= size if size <= room else 0
     return stored
 
 

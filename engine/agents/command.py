@@ -1,0 +1,104 @@
+"""``command:PATH``: any program or script of the host as an agent."""
+
+from __future__ import annotations
+
+import hashlib
+import stat
+from pathlib import Path
+
+from anyio import to_thread
+from msgspec.structs import replace
+
+from ...events.kinds import AgentFailed
+from ..errors import ConfigError
+from ..tasks.scripts import interpreter
+from ..trial.folders import AGENT_FOLDER, ARTIFACTS_FOLDER, TrialFolders
+from .program import run_program
+from .protocol import AgentContext, AgentOutcome
+from .report import ACTIONS_FILE, read_report
+
+PROGRAM_CAP = 256 * 1024 * 1024
+"""Bytes of a program."""
+
+_NATIVE = b"\x7fELF"
+
+
+class CommandAgent:
+    """A program that was read once, so that every trial runs the same bytes."""
+
+    version: str | None = None
+    needs_solution = False
+
+    def __init__(self, path: Path, data: bytes) -> None:
+        self.name = f"command:{path}"
+        self.digest: str | None = f"sha256:{hashlib.sha256(data).hexdigest()}"
+        self._file = path.name
+        self._data = data
+
+    @classmethod
+    def load(cls, path: Path) -> CommandAgent:
+        """Read a program; blocks. Raises ConfigError."""
+        return cls(path, _read_program(path))
+
+    async def run(self, context: AgentContext) -> AgentOutcome:
+        """Run the program in the workspace, then read what it reported."""
+        folders = context.folders
+        began = context.clock.monotonic()
+        try:
+            argv = await to_thread.run_sync(self._put, folders)
+        except OSError as error:
+            failed = AgentFailed(
+                error=f"the agent's program could not be copied in: {error}",
+                category="transfer_failed",
+                duration=context.clock.monotonic() - began,
+            )
+            return AgentOutcome(end=failed)
+        env = {
+            **context.env,
+            "TRIALOG_WORKSPACE": folders.workspace,
+            "TRIALOG_PROMPT": folders.prompt,
+            "TRIALOG_ACTIONS": f"{AGENT_FOLDER}/{ACTIONS_FILE}",
+            "TRIALOG_ARTIFACTS_DIR": ARTIFACTS_FOLDER,
+        }
+        ran = await run_program(context, self._file, argv, env)
+        if isinstance(ran, AgentOutcome):
+            return ran
+        report = await read_report(context, since=ran.exit_action.started_at)
+        last = replace(ran.exit_action, turn=report.turns + 1)
+        return AgentOutcome(events=[*report.events, last], end=ran.finished, killed=ran.exit.left)
+
+    def _put(self, folders: TrialFolders) -> list[str]:
+        """Copy the program in; the command that runs it inside."""
+        program = folders.put_program(self._file, self._data)
+        inside = folders.inside(program)
+        if self._data.startswith(_NATIVE):
+            return [inside]
+        return [*interpreter(program), inside]
+
+
+def _read_program(path: Path) -> bytes:
+    place = str(path)
+    try:
+        status = path.stat()
+        if stat.S_ISDIR(status.st_mode):
+            raise ConfigError("this is a folder; give the program in it", file=place, key="command")
+        if not stat.S_ISREG(status.st_mode):
+            raise ConfigError("this is no regular file", file=place, key="command")
+        if status.st_size > PROGRAM_CAP:
+            raise ConfigError(
+                f"the program is over {PROGRAM_CAP // 2**20} MiB", file=place, key="command"
+            )
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise ConfigError(
+            "there is no such program; give the path of a file of this machine",
+            file=place,
+            key="command",
+        ) from None
+    except OSError as error:
+        raise ConfigError(f"can't be read: {error.strerror}", file=place, key="command") from None
+    except ValueError:
+        raise ConfigError("this is no path", file=repr(place), key="command") from None
+    if not data.strip():
+        raise ConfigError("the program is empty", file=place, key="command")
+    return data

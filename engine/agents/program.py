@@ -1,0 +1,106 @@
+"""Running a program as the agent's phase, and saying how it ended."""
+
+from __future__ import annotations
+
+from typing import Literal, assert_never
+
+import msgspec
+
+from ...events.kinds import ActionTaken, AgentFailed, AgentFinished, SandboxLost, TrialEvent
+from ...events.kinds.parts import Output, Process
+from ..errors import SandboxError, SandboxGone
+from ..output import OutputCapture, store_output
+from ..sandbox.protocol import Command, Exit
+from .protocol import AgentContext, AgentOutcome
+
+
+class Ran(msgspec.Struct, frozen=True, kw_only=True):
+    """A phase that came to its end."""
+
+    exit: Exit
+    finished: AgentFinished
+    exit_action: ActionTaken
+    """The program's exit as a step that the host saw; its turn is the caller's to set."""
+
+
+async def run_program(
+    context: AgentContext, name: str, argv: list[str], env: dict[str, str]
+) -> Ran | AgentOutcome:
+    """Run a program with the prompt on its standard input; an outcome where the sandbox failed."""
+    clock = context.clock
+    capture = OutputCapture(
+        redactor=context.redactor, spool=context.spool, monotonic=clock.monotonic
+    )
+    command = Command(
+        argv=argv,
+        env=env,
+        stdin=context.prompt.encode("utf-8", "surrogatepass"),
+        user=context.user,
+        timeout=context.timeout,
+        idle_timeout=context.idle_timeout,
+        start_timeout=context.start_timeout,
+    )
+    started_at = clock.now()
+    began = clock.monotonic()
+    try:
+        exit = await context.sandbox.run(command, capture.feed)
+    except SandboxError as error:
+        captured = capture.finish()
+        output = await store_output(context.blobs, captured) if captured.total else None
+        return sandbox_failed(context, error, clock.monotonic() - began, output)
+    duration = clock.monotonic() - began
+    output = await store_output(context.blobs, capture.finish())
+    return Ran(
+        exit=exit,
+        finished=_finished(exit, context, duration, output),
+        exit_action=ActionTaken(
+            turn=1,
+            app="shell",
+            action="exit",
+            arguments={"program": name},
+            observation={"exit_code": exit.code, "ended_by": exit.ended_by},
+            started_at=started_at,
+            duration=duration,
+            observed_by="host",
+        ),
+    )
+
+
+def sandbox_failed(
+    context: AgentContext, error: SandboxError, duration: float, output: Output | None = None
+) -> AgentOutcome:
+    """The outcome when the sandbox could not do its part: there is no work to grade."""
+    events: list[TrialEvent] = []
+    if isinstance(error, SandboxGone):
+        events.append(SandboxLost(sandbox_id=context.sandbox.id, phase="agent", error=str(error)))
+    failed = AgentFailed(
+        error=str(error), category=error.category, duration=duration, output=output
+    )
+    return AgentOutcome(events=events, end=failed, killed=list[Process]())
+
+
+def _finished(exit: Exit, context: AgentContext, duration: float, output: Output) -> AgentFinished:
+    ended_by: Literal["agent_exit", "agent_timeout", "idle_timeout"]
+    match exit.ended_by:
+        case "timeout":
+            ended_by = "agent_timeout"
+            error = f"the agent was stopped after {context.timeout:.1f}s"
+        case "idle":
+            ended_by = "idle_timeout"
+            error = f"the agent was stopped after {context.idle_timeout or 0:.1f}s of silence"
+        case "exit":
+            if exit.code == 0:
+                return AgentFinished(ended_by="done", exit_code=0, duration=duration, output=output)
+            ended_by = "agent_exit"
+            memory = ", out of memory" if exit.out_of_memory else ""
+            error = f"the agent exited with code {exit.code}{memory}"
+        case _:
+            assert_never(exit.ended_by)
+    return AgentFinished(
+        ended_by=ended_by,
+        exit_code=exit.code,
+        error=error,
+        error_category=ended_by,
+        duration=duration,
+        output=output,
+    )

@@ -1,0 +1,83 @@
+"""What an agent is for the engine: something that works in a sandbox until its phase is over."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from ...events.clock import Clock
+from ...events.kinds import AgentFailed, AgentFinished, TrialEvent
+from ...events.kinds.parts import Process
+from ...events.log import BlobStore
+from ..redact import Redactor
+from ..sandbox.protocol import Sandbox
+from ..trial.folders import TrialFolders
+
+
+class AgentContext(msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent gets to work with."""
+
+    sandbox: Sandbox
+    folders: TrialFolders
+    """With `/task/prompt.md` in place, and the solution for an agent that needs it."""
+    prompt: str
+    env: dict[str, str] = {}
+    """--agent-env."""
+    solution_env: dict[str, str] = {}
+    """The task's `solution.env`, resolved; for the oracle."""
+    user: str | None = None
+    timeout: float
+    """Seconds."""
+    idle_timeout: float | None = None
+    """Seconds without output."""
+    start_timeout: float = 60.0
+    blobs: BlobStore
+    clock: Clock
+    redactor: Redactor | None = None
+    """For the output, which comes in pieces; events and blobs are redacted by the log."""
+    spool: Path | None = None
+    """A file that the output also goes to while it comes."""
+
+
+class AgentOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """How an agent's phase went. Nothing of it is in the log yet."""
+
+    events: list[TrialEvent] = []
+    """What it did, and warnings: to append before `end`."""
+    end: AgentFinished | AgentFailed
+    killed: list[Process] = []
+    """Processes that it had left running, for ProcessesKilled."""
+
+
+class Agent(Protocol):
+    """An agent. One object serves all trials of a job, at the same time too."""
+
+    @property
+    def name(self) -> str:
+        """As results show it."""
+        ...
+
+    @property
+    def version(self) -> str | None:
+        """Null where it has none."""
+        ...
+
+    @property
+    def digest(self) -> str | None:
+        """SHA-256 (``sha256:…``) of the program that is run, where it is a file of the host's."""
+        ...
+
+    @property
+    def needs_solution(self) -> bool:
+        """Whether the reference solution is put into its sandbox."""
+        ...
+
+    async def run(self, context: AgentContext) -> AgentOutcome:
+        """Work until done, or until a deadline ends it.
+
+        What goes wrong with the agent or its sandbox is an outcome; only the engine's own faults
+        and cancellation are raised.
+        """
+        ...
