@@ -56,6 +56,17 @@ def test_parts_are_the_checkouts_own_files(part: str) -> None:
     assert PARTS[part] == Path(file).resolve()
 
 
+def test_every_module_imports() -> None:
+    """Each module can be imported, and so coverage knows of those that no test uses."""
+    names = [
+        "trialog." + ".".join(path.relative_to(ROOT).with_suffix("").parts) for path in sources()
+    ]
+    names = [name.removesuffix(".__init__") for name in names]
+    assert {"trialog.cli", "trialog.events.kinds.job"} <= set(names)
+    for name in names:
+        assert name == import_module(name).__name__
+
+
 def test_links_are_relative() -> None:
     """The links work wherever the checkout lies."""
     package = ROOT / "src" / "trialog"
