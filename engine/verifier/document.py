@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from typing import Any, TypeAlias, cast
 
 import msgspec
@@ -120,8 +121,7 @@ def _plain(value: Any, depth: int, key: str, name: str) -> Any:
             items = cast("dict[str, Any]", value)
             return {k: _plain(v, depth + 1, key, name) for k, v in items.items()}
         case list():
-            values: list[Any] = value
-            return [_plain(v, depth + 1, key, name) for v in values]
+            return [_plain(v, depth + 1, key, name) for v in cast("Sequence[Any]", value)]
         case str():
             return without_surrogates(value)[0]
         case Number():
