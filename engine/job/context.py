@@ -43,6 +43,7 @@ class JobContext:
         verifier_env: Mapping[str, str],
         environ: Mapping[str, str],
         watch: Watcher,
+        since: int,
     ) -> None:
         self.job = job
         self.folder = folder
@@ -62,6 +63,8 @@ class JobContext:
         self.verifier_env = verifier_env
         self.environ = environ
         self.watch = watch
+        self.since = since
+        """A position of the log from before this run of the job began."""
         self.agent_slots = anyio.CapacityLimiter(config.concurrency)
         self.verifier_slots = anyio.CapacityLimiter(config.verifiers or config.concurrency)
         self.draining = anyio.Event()

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
 import anyio
+import msgspec
 from anyio import to_thread
+from msgspec.structs import replace
 
 from ...events.kinds.job import TaskSnapshot
 from ...events.log import BlobStore
 from ..errors import ImageError, TaskError
 from ..sandbox.protocol import Image, ImageRequest, SandboxBackend
-from ..tasks.digest import environment_digest
 from ..tasks.load import load_task
 from ..tasks.model import Task
 from ..tasks.snapshot import pack, unpack, verifier_files
@@ -46,6 +48,7 @@ class TaskInJob:
     ) -> None:  # fmt: skip
         self.snapshot = snapshot
         self.task = task
+        self.verifier_digest = verifier_digest(snapshot.files)
         self._backend = backend
         self._config = config
         self._digest = image_digest
@@ -69,7 +72,7 @@ class TaskInJob:
                     except ImageError as error:
                         self._image = error
                         raise
-                    self._image = _without_build(image)
+                    self._image = replace(image, build_seconds=None)
                     return image
 
     async def _prepare(self) -> Image:
@@ -77,16 +80,21 @@ class TaskInJob:
         dockerfile = context = None
         if settings.docker_image is None and self.snapshot.environment_digest is not None:
             dockerfile, context = await to_thread.run_sync(self._build_context)
-        return await self._backend.prepare(
-            ImageRequest(
-                task=self.task.name,
-                name=settings.docker_image,
-                digest=self._digest,
-                dockerfile=dockerfile,
-                context=context,
-                build_timeout_sec=settings.build_timeout_sec,
-            )
+        request = ImageRequest(
+            task=self.task.name,
+            name=settings.docker_image,
+            digest=self._digest,
+            dockerfile=dockerfile,
+            context=context,
+            build_timeout_sec=settings.build_timeout_sec,
         )
+        try:
+            with anyio.fail_after(settings.build_timeout_sec + self._config.stop_timeout_sec):
+                return await self._backend.prepare(request)
+        except TimeoutError:
+            raise ImageError(
+                f"task {self.task.name}: no image within {settings.build_timeout_sec:g} s"
+            ) from None
 
     def _build_context(self) -> tuple[Path | None, Path | None]:
         """Dockerfile and context in the task's folder, if they are still those of the snapshot."""
@@ -100,7 +108,7 @@ class TaskInJob:
                 f"task {self.task.name}: its image was never built, and its folder can't be "
                 f"used any more: {error}"
             ) from error
-        digest = environment_digest(now.context) if now.context is not None else None
+        digest = now.environment_digest
         if digest != self.snapshot.environment_digest:
             raise ImageError(
                 f"task {self.task.name}: the files that its image is built from ({path}) changed "
@@ -110,10 +118,21 @@ class TaskInJob:
         return now.dockerfile, now.context
 
 
-def _without_build(image: Image) -> Image:
-    from msgspec.structs import replace
+def _unpack(data: bytes, folder: Path, snapshot: TaskSnapshot) -> Task:
+    return unpack(
+        data,
+        folder,
+        name=snapshot.task,
+        path=Path(snapshot.path),
+        digest=snapshot.digest,
+        environment_digest=snapshot.environment_digest,
+    )
 
-    return replace(image, build_seconds=None)
+
+def verifier_digest(files: Mapping[str, str]) -> str:
+    """SHA-256 over the verifier's files: of the JSON object of path → SHA-256, keys sorted."""
+    encoded = msgspec.json.encode(files, order="sorted")
+    return f"sha256:{hashlib.sha256(encoded).hexdigest()}"
 
 
 async def open_tasks(
@@ -132,7 +151,7 @@ async def open_tasks(
     opened: dict[str, TaskInJob] = {}
     for number, snapshot in enumerate(snapshots):
         data = await blobs.get(snapshot.snapshot)
-        task = await to_thread.run_sync(unpack, data, folder / str(number), snapshot)
+        task = await to_thread.run_sync(_unpack, data, folder / str(number), snapshot)
         opened[snapshot.task] = TaskInJob(
             snapshot, task, backend=backend, config=config,
             image_digest=(images or {}).get(snapshot.task),

@@ -52,14 +52,20 @@ class TrialRecord:
         self._last = cause
         self._begun: dict[type, str] = {}
 
-    def tell(self, command: Command) -> Awaitable[Appended] | None:
-        """Decide, and queue the events; None when nothing follows from the command."""
-        events = decide(self.state, command)
+    def tell(self, *commands: Command) -> Awaitable[Appended] | None:
+        """Decide one command after the other, and queue all their events as one append.
+
+        None when nothing follows from the commands.
+        """
+        before = self.state.version
+        events: list[TrialEvent] = []
+        for command in commands:
+            decided = decide(self.state, command)
+            for event in decided:
+                self.state = evolve(self.state, event)
+            events += decided
         if not events:
             return None
-        before = self.state.version
-        for event in events:
-            self.state = evolve(self.state, event)
         return self.log.append(self.stream, before, self._envelopes(events))
 
     def _envelopes(self, events: Sequence[TrialEvent]) -> list[NewEvent]:

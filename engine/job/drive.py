@@ -1,0 +1,216 @@
+"""Driving a job: slots through a pool of workers, retries, and the signals that end it early."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator, Sequence
+
+import anyio
+import structlog
+from anyio.abc import TaskGroup, TaskStatus
+
+from ...events.codec import decode_or_none
+from ...events.errors import LogUnavailable
+from ...events.kinds import JobCancelled, JobInterrupted, TrialAbandoned, TrialScheduled
+from ...projections.writer import write_summary
+from ..trial.state import Stage, TrialState
+from .context import JobContext
+from .execution import TrialEnd, execute
+from .folders import unused_trial
+from .plan import Execution, PlannedSlot, plan_slot, retried
+from .record import stream_of
+from .report import Notice, Progress, TrialEnded
+from .state import slot_key
+
+GRACE_SEC = 30.0
+"""What running trials get to end after the first interruption."""
+SUMMARY_EVERY_SEC = 5.0
+
+
+class Driver:
+    """Runs the planned slots of one job to their ends."""
+
+    def __init__(
+        self,
+        context: JobContext,
+        plan: Sequence[PlannedSlot],
+        executions: dict[str, list[Execution]],
+        *,
+        grace: float = GRACE_SEC,
+    ) -> None:
+        self.context = context
+        self.interrupted = False
+        self._plan = plan
+        self._executions = executions
+        self._grace = grace
+        self._running = 0
+        self._done = 0
+        self._counts = {"scored": 0, "passed": 0, "errored": 0, "unscored": 0}
+        self._scope = anyio.CancelScope()
+
+    async def run(self) -> None:
+        """Run until every slot has ended or the job was told to stop."""
+        context = self.context
+        work = [p for p in self._plan if p.action in ("run", "grade", "finish")]
+        self._done = len(self._plan) - len(work)
+        queue = iter(work)
+        workers = context.config.concurrency + (
+            context.config.verifiers or context.config.concurrency
+        )
+        async with anyio.create_task_group() as helpers:
+            await helpers.start(self._listen, helpers)
+            helpers.start_soon(self._follow_cancellation)
+            helpers.start_soon(self._keep_summary)
+            with self._scope:
+                async with anyio.create_task_group() as pool:
+                    for _ in range(min(workers, max(len(work), 1))):
+                        pool.start_soon(self._work, queue)
+            helpers.cancel_scope.cancel()
+
+    # Workers
+
+    async def _work(self, queue: Iterator[PlannedSlot]) -> None:
+        for planned in queue:
+            if self.context.draining.is_set():
+                return
+            await self._run_slot(planned)
+
+    async def _run_slot(self, planned: PlannedSlot) -> None:
+        retries = self.context.config.retries
+        self._running += 1
+        try:
+            while True:
+                end = await self._run_once(planned)
+                again = self._next_try(planned, end) if retries > 0 else None
+                self._tell(end, will_retry=again is not None)
+                if again is None:
+                    return
+                retries -= 1
+                planned = again
+        finally:
+            self._running -= 1
+
+    async def _run_once(self, planned: PlannedSlot) -> TrialEnd:
+        scheduled = await self._schedule(planned)
+        return await execute(self.context, planned, scheduled)
+
+    async def _schedule(self, planned: PlannedSlot) -> TrialScheduled:
+        context = self.context
+        before = self._executions.setdefault(slot_key(planned.slot), [])
+        if planned.same_stream:
+            return before[-1].scheduled
+        trial = await unused_trial(context.log, context.ids, planned.slot.task)
+        last = before[-1] if before else None
+        scheduled = TrialScheduled(
+            trial=trial,
+            slot=planned.slot,
+            execution=len(before) + 1,
+            continues=last.scheduled.trial if last else None,
+            reason=planned.reason if last else None,
+        )
+        events: list[TrialScheduled | TrialAbandoned] = []
+        if last and last.state.stage is not Stage.FINISHED and not last.abandoned:
+            events.append(TrialAbandoned(trial=last.scheduled.trial, reason=planned.reason))
+        await context.record.tell(*events, scheduled)
+        before.append(Execution(scheduled=scheduled, state=TrialState()))
+        return scheduled
+
+    def _next_try(self, planned: PlannedSlot, end: TrialEnd) -> PlannedSlot | None:
+        executions = self._executions[slot_key(planned.slot)]
+        executions[-1] = Execution(scheduled=executions[-1].scheduled, state=end.state)
+        category = end.retry_category
+        if (
+            category is None
+            or self.context.draining.is_set()
+            or not retried(category, self.context.config.retry_on)
+        ):
+            return None
+        again = plan_slot(planned.slot, executions, category)
+        return again if again.action in ("run", "grade") else None
+
+    def _tell(self, end: TrialEnd, *, will_retry: bool) -> None:
+        report: TrialEnded = end.report(will_retry=will_retry)
+        self.context.watch(report)
+        if not will_retry:
+            self._done += 1
+            if report.outcome in self._counts:
+                self._counts[report.outcome] += 1
+            if report.passed:
+                self._counts["passed"] += 1
+        self._progress()
+
+    def _progress(self) -> None:
+        slots = len(self._plan)
+        self.context.watch(
+            Progress(
+                slots=slots,
+                done=self._done,
+                running=self._running,
+                waiting=max(slots - self._done - self._running, 0),
+                **self._counts,
+            )
+        )
+
+    # What ends a job early
+
+    async def _listen(
+        self, tasks: TaskGroup, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+    ) -> None:
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+            task_status.started()
+            async for number in signals:
+                await self._interrupt(number, tasks)
+
+    async def _interrupt(self, number: signal.Signals, tasks: TaskGroup) -> None:
+        watch = self.context.watch
+        if not self.interrupted:
+            self.interrupted = True
+            self.context.draining.set()
+            watch(
+                Notice(
+                    level="warning",
+                    message=f"{number.name}: no new trials; {self._running} running get "
+                    f"{self._grace:g} s to end. Once more stops them now",
+                )
+            )
+            tasks.start_soon(self._stop_later)
+            await self.context.record.tell(
+                JobInterrupted(signal=number.name, running=self._running)
+            )
+        else:
+            watch(
+                Notice(
+                    level="warning",
+                    message=f"{number.name}: stopping now; removing the sandboxes, please wait",
+                )
+            )
+            self._scope.cancel()
+
+    async def _stop_later(self) -> None:
+        await anyio.sleep(self._grace)
+        self._scope.cancel()
+
+    async def _follow_cancellation(self) -> None:
+        """Another process may cancel the job: it appends JobCancelled to the job's stream."""
+        context = self.context
+        streams = [stream_of(context.job)]
+        async for batch in context.log.subscribe(after=context.since, streams=streams):
+            for event in batch:
+                if isinstance(decode_or_none(event), JobCancelled):
+                    context.watch(Notice(level="warning", message="the job was cancelled"))
+                    context.cancelled = True
+                    context.draining.set()
+                    self._scope.cancel()
+                    return
+
+    async def _keep_summary(self) -> None:
+        context = self.context
+        written = -1
+        while True:
+            await anyio.sleep(SUMMARY_EVERY_SEC)
+            if written != self._done:
+                written = self._done
+                try:
+                    await write_summary(context.log, context.job, context.folder)
+                except (OSError, LogUnavailable) as error:
+                    structlog.get_logger().warning("summary not written", why=str(error))

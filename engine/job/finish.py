@@ -1,0 +1,39 @@
+"""The end of a job: JobFinished, with the tree hash over all its executions' heads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from ...events.kinds import JobFinished
+from ...events.kinds.job import Head
+from ...events.log import EventLog
+from ...events.merkle import tree_root
+from ...events.values import INLINE_LIMIT, BlobRef
+from ..trial.record import stream_of
+from .record import JobRecord
+
+
+async def finish_job(
+    log: EventLog, record: JobRecord, trials: Iterable[str], wall_seconds: float
+) -> None:
+    """Append JobFinished over the trials' streams as they stand now."""
+    heads = [await _head(log, name) for name in sorted(trials)]
+    listed: list[Head] | BlobRef = heads
+    encoded = msgspec.json.encode(heads)
+    if len(encoded) > INLINE_LIMIT:
+        listed = await log.blobs.put(encoded)
+    await record.tell(
+        JobFinished(
+            root=tree_root([bytes.fromhex(head.hash) for head in heads]).hex(),
+            heads=listed,
+            trials=len(heads),
+            wall_seconds=round(wall_seconds, 6),
+        )
+    )
+
+
+async def _head(log: EventLog, trial: str) -> Head:
+    head = await log.head(stream_of(trial))
+    return Head(trial=trial, version=head.version, hash=head.hash.hex())

@@ -1,0 +1,57 @@
+"""What a job refuses before anything of it is written: settings that it could not honour."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..errors import ConfigError, TaskError
+from ..tasks.model import Task
+from .config import JobConfig
+
+
+def refuse_unsupported(config: JobConfig, tasks: Sequence[Task]) -> None:
+    """Raise ConfigError for the first setting or task that can't be run as it asks."""
+    if not tasks:
+        raise ConfigError("no task is left to run; see --include, --exclude and --limit")
+    for name, value in (
+        ("-n", config.concurrency),
+        ("-k", config.attempts),
+        ("--verifiers", config.verifiers or 1),
+        ("--workspace-cap-mb", config.workspace_cap_mb),
+    ):
+        if value < 1:
+            raise ConfigError(f"expected 1 or more, found {value}", key=name)
+    for task in tasks:
+        _refuse_task(config, task)
+
+
+def _refuse_task(config: JobConfig, task: Task) -> None:
+    verifier = task.settings.verifier
+    file = task.settings_file
+    if verifier.sandbox_mode == "separate":
+        raise TaskError(
+            f"task {task.name} wants its verifier in a sandbox of its own, which this release "
+            "does not do yet; it would be graded differently in the shared one",
+            file=file,
+            key="verifier.sandbox_mode",
+        )
+    if verifier.keep_processes:
+        raise TaskError(
+            f"task {task.name} is graded on a service that the agent leaves running, which this "
+            "release does not do yet; every process of the agent's is ended before grading",
+            file=file,
+            key="verifier.keep_processes",
+        )
+    if task.settings.verifiers:
+        raise TaskError(
+            f"task {task.name} lists judges or people beside its script "
+            f"({', '.join(task.settings.verifiers)}), which this release does not do yet",
+            file=file,
+            key="verifiers",
+        )
+    if "oracle" in config.agents and task.solution is None:
+        raise TaskError(
+            f"task {task.name} has no reference solution (oracle/solve.sh or solution/solve.sh), "
+            "which the oracle agent runs; use another agent, or --exclude the task",
+            file=task.path,
+        )

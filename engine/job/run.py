@@ -1,0 +1,219 @@
+"""Starting a job and going on with one."""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from anyio import to_thread
+from msgspec.structs import replace
+
+from ...events.kinds import JobResumed, JobStarted
+from ...projections.writer import write_summary
+from ..agents import agent_by_name
+from ..reaper import Reaper
+from ..redact import Redactor
+from ..redacting_log import redacting
+from ..scratch import scratch_folder
+from ..tasks.environment import resolve_env
+from ..tasks.model import Task
+from .config import JobConfig
+from .context import JobContext
+from .drive import Driver
+from .environment import seal, unseal
+from .finish import finish_job
+from .folders import unused_job
+from .load import load_job, plan
+from .lock import own
+from .plan import Execution, PlannedSlot
+from .record import JobRecord
+from .refuse import refuse_unsupported
+from .report import JobClosed, JobOpened, Notice, Watcher
+from .services import Services
+from .state import JobState, slots
+from .tasks import TaskInJob, open_tasks, take
+
+
+class JobResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a job."""
+
+    job: str
+    folder: Path
+    summary: dict[str, Any]
+    """The content of summary.json."""
+    interrupted: bool
+
+
+async def run_job(
+    services: Services, config: JobConfig, tasks: Sequence[Task], watch: Watcher
+) -> JobResult:
+    """Run a new job to its end. Raises ConfigError before anything is written."""
+    refuse_unsupported(config, tasks)
+    config = replace(config, sandbox=services.backend.name)
+    agents = {name: await to_thread.run_sync(agent_by_name, name) for name in config.agents}
+    recorded = replace(
+        config,
+        agent_env=seal(config.agent_env, services.secrets),
+        verifier_env=seal(config.verifier_env, services.secrets),
+    )
+    services = replace(services, agent_env=config.agent_env, verifier_env=config.verifier_env)
+    log = services.log
+    job = await unused_job(log, services.clock, services.jobs_folder)
+    with own(services.jobs_folder, job):
+        since = await log.last_position()
+        snapshots = await take(list(tasks), log.blobs)
+        record = JobRecord(log, job, clock=services.clock, ids=services.ids, version=0)
+        started = JobStarted(
+            job=job,
+            folder=job,
+            config=msgspec.to_builtins(recorded),
+            versions={
+                "trialog": version("trialog"),
+                "python": platform.python_version(),
+                "platform": platform.platform(),
+            },
+            tasks=snapshots,
+            slots=sum(1 for _ in slots(config, [t.task for t in snapshots])),
+            pid=os.getpid(),
+            host=socket.gethostname(),
+        )
+        await record.append(0, started)
+        planned, executions = await plan(log, JobState(started=started, version=1), None)
+        return await _drive(
+            services, recorded, started, record, planned, executions,
+            agents=agents, watch=watch, since=since, resumed=False,
+        )  # fmt: skip
+
+
+async def plan_resume(services: Services, job: str, *, only: str | None) -> list[PlannedSlot]:
+    """What `resume_job` would do with each slot; nothing is changed."""
+    planned, _ = await plan(services.log, await load_job(services.log, job), only)
+    return planned
+
+
+async def resume_job(
+    services: Services, job: str, watch: Watcher, *, only: str | None = None
+) -> JobResult:
+    """Go on with a job from what the log has of it.
+
+    Raises CommandRefused for a job that is not there, JobLocked for one that runs.
+    """
+    log = services.log
+    state = await load_job(log, job)
+    assert state.started is not None
+    config = msgspec.convert(state.started.config, JobConfig)
+    with own(services.jobs_folder, job):
+        since = await log.last_position()
+        state = await load_job(log, job)
+        assert state.started is not None
+        agents = {name: await to_thread.run_sync(agent_by_name, name) for name in config.agents}
+        planned, executions = await plan(log, state, only)
+        record = JobRecord(log, job, clock=services.clock, ids=services.ids, version=state.version)
+        actions: dict[str, int] = {}
+        for slot in planned:
+            actions[slot.action] = actions.get(slot.action, 0) + 1
+        if state.finished and not {"run", "grade", "finish"} & actions.keys():
+            watch(Notice(level="info", message="nothing is left to do"))
+        else:
+            await record.tell(JobResumed(plan=actions, pid=os.getpid(), host=socket.gethostname()))
+        return await _drive(
+            services, config, state.started, record, planned, executions,
+            agents=agents, watch=watch, since=since, resumed=True,
+        )  # fmt: skip
+
+
+async def _drive(
+    services: Services,
+    config: JobConfig,
+    started: JobStarted,
+    record: JobRecord,
+    planned: list[PlannedSlot],
+    executions: dict[str, list[Execution]],
+    *,
+    agents: Mapping[str, Any],
+    watch: Watcher,
+    since: int,
+    resumed: bool,
+) -> JobResult:
+    folder = services.jobs_folder / started.folder
+    begun = services.clock.monotonic()
+    agent_env = unseal(config.agent_env, services.agent_env, services.environ, "--agent-env")
+    verifier_env = unseal(
+        config.verifier_env, services.verifier_env, services.environ, "--verifier-env"
+    )
+    watch(
+        JobOpened(
+            job=started.job, folder=str(folder), slots=started.slots,
+            sandbox=services.backend.name, resumed=resumed,
+        )
+    )  # fmt: skip
+    async with scratch_folder(services.jobs_folder, started.job) as scratch:
+        tasks = await open_tasks(
+            started.tasks, services.log.blobs, scratch / "tasks", backend=services.backend,
+            config=config, images=_images(executions),
+        )  # fmt: skip
+        redactor = Redactor(_secrets(services, tasks))
+        log = redacting(services.log, redactor)
+        for name in redactor.too_short:
+            watch(
+                Notice(
+                    level="warning",
+                    message=f"the value of {name} is under 8 characters and is not redacted",
+                )
+            )
+        async with Reaper(deadline=config.stop_timeout_sec) as reaper:
+            context = JobContext(
+                job=started.job, folder=folder, scratch=scratch, config=config, log=log,
+                log_id=services.log_id, backend=services.backend, clock=services.clock,
+                ids=services.ids, record=record, reaper=reaper, redactor=redactor, tasks=tasks,
+                agents=agents, agent_env=agent_env, verifier_env=verifier_env,
+                environ=services.environ, watch=watch, since=since,
+            )  # fmt: skip
+            driver = Driver(context, planned, executions)
+            await driver.run()
+        for sandbox in reaper.left:
+            watch(
+                Notice(
+                    level="warning",
+                    message=f"sandbox {sandbox} could not be removed; `trialog clean` tries again",
+                )
+            )
+    if not driver.interrupted:
+        trials = [e.scheduled.trial for tries in executions.values() for e in tries]
+        await finish_job(services.log, record, trials, services.clock.monotonic() - begun)
+    summary = await write_summary(services.log, started.job, folder)
+    watch(
+        JobClosed(
+            job=started.job, folder=str(folder), interrupted=driver.interrupted,
+            seconds=services.clock.monotonic() - begun,
+        )
+    )  # fmt: skip
+    return JobResult(
+        job=started.job, folder=folder, summary=summary, interrupted=driver.interrupted
+    )
+
+
+def _images(executions: Mapping[str, list[Execution]]) -> dict[str, str]:
+    """The image digest that each task has run with in this job."""
+    images: dict[str, str] = {}
+    for tries in executions.values():
+        for execution in tries:
+            sandbox = execution.state.sandbox
+            if sandbox is not None and sandbox.image_digest is not None:
+                images[execution.scheduled.slot.task] = sandbox.image_digest
+    return images
+
+
+def _secrets(services: Services, tasks: Mapping[str, TaskInJob]) -> dict[str, str]:
+    """Every secret value that may turn up: those known already and those of verifiers' env."""
+    secrets = dict(services.secrets)
+    for task in tasks.values():
+        resolved = resolve_env(task.task.settings.verifier.env, services.environ)
+        secrets |= {name: resolved.values[name] for name in resolved.secrets}
+    return {name: value for name, value in secrets.items() if value}
