@@ -8,6 +8,7 @@ and at the end, before anyone is told.
 from __future__ import annotations
 
 import errno
+from collections.abc import Awaitable
 from pathlib import Path
 
 import anyio
@@ -15,6 +16,7 @@ import msgspec
 import structlog
 from anyio import to_thread
 
+from ...events.envelope import Appended
 from ...events.errors import LogError
 from ...events.kinds import (
     AgentFailed,
