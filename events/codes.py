@@ -64,6 +64,90 @@ WARNINGS: dict[str, Code] = {
         "The agent's program reported more than is kept, or its report was no plain file.",
         "Report fewer or shorter actions; see docs/agents.md.",
     ),
+    "task_setting_unknown": Code(
+        "A setting of the task is not one that is known; it was ignored.",
+        "Correct its name, or remove it; docs/tasks.md lists the settings.",
+    ),
+    "task_setting_twice": Code(
+        "A setting is given in two ways that differ; the message says which holds.",
+        "Keep one of them.",
+    ),
+    "task_setting_not_honoured": Code(
+        "A setting is known but has no effect here.",
+        "Read the message; the task runs without what it asks for.",
+    ),
+    "task_two_settings": Code(
+        "A task has both task.md and task.toml; task.md holds.",
+        "Remove the one that is not meant.",
+    ),
+    "task_no_front_matter": Code(
+        "A task.md does not begin with settings; all have their defaults.",
+        "Put settings between two lines of three dashes at its top.",
+    ),
+    "task_section_unused": Code(
+        "A section of task.md is for several agents or a simulated user and is not used.",
+        "Move what the agent must know into the prompt.",
+    ),
+    "task_two_verifiers": Code(
+        "A task has both verifier/test.sh and tests/test.sh; one of them runs.",
+        "Remove the one that is not meant.",
+    ),
+    "task_verifier_document": Code(
+        "The verifier's folder has a verifier.md, which is not read.",
+        "See that test.sh alone gives the score that is meant.",
+    ),
+    "task_no_solution": Code(
+        "The folder of the reference solution has no solve.sh.",
+        "Add one, so that the oracle agent can show that the task can be done.",
+    ),
+    "task_context_root": Code(
+        "The Dockerfile copies files from the task's root, so the root is the build context.",
+        "Move what it copies into environment/.",
+    ),
+    "env_variable_unset": Code(
+        "An env setting names a variable that is not set; it is empty.",
+        "Set the variable, or write ${VAR:-default}.",
+    ),
+    "check_no_timeout": Code(
+        "A task sets no limit for a phase, so the default holds.",
+        "Set agent.timeout_sec and verifier.timeout_sec.",
+    ),
+    "check_no_solution": Code(
+        "There is no reference solution, or an empty one.",
+        "Write one: it shows that the task can be done and that the test passes it.",
+    ),
+    "check_crlf": Code(
+        "A shell script of the verifier has CRLF line ends.",
+        "Save it with LF line ends.",
+    ),
+    "check_python_not_isolated": Code(
+        "The test runs Python without -I, so files of the agent's can be imported.",
+        "Run python3 -I, or $TRIALOG_PYTEST for pytest.",
+    ),
+    "check_pytest_isolated": Code(
+        "The test runs pytest under python3 -I, where it can't be guarded.",
+        "Run $TRIALOG_PYTEST.",
+    ),
+    "check_setup_needs_network": Code(
+        "The test fetches something from the network, which the task does not allow.",
+        "Put it into the image or the verifier's folder.",
+    ),
+    "check_setup_unchecked": Code(
+        "A set-up step of the test can fail, and the test would go on and score 0.",
+        "End the script there without a reward, or move the step into the image.",
+    ),
+    "check_failure_ignored": Code(
+        "The test hides whether its check passed, failed or could not run.",
+        "Decide the reward by the check's exit code.",
+    ),
+    "check_reward_never_written": Code(
+        "No file of the verifier names a reward file.",
+        "Write /logs/verifier/reward.txt or reward.json.",
+    ),
+    "check_reward_on_one_path": Code(
+        "The test writes a reward only when its check passes.",
+        "Write a 0 first.",
+    ),
 }
 
 Blame = Literal["agent", "verifier", "infrastructure", "user"]

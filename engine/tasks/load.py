@@ -160,11 +160,7 @@ def _layout_a(
 ) -> tuple[dict[str, Any], str]:
     del bounds  # the prompt is in the same file
     document = split_document(text)
-    if not document.closed:
-        raise TaskError(
-            "the settings at its top are not ended by a line of three dashes", file=file
-        )
-    values: Any = {}
+    values = raw_settings(text, file)
     if document.front_matter is None:
         warnings.append(
             TaskWarning(
@@ -173,12 +169,6 @@ def _layout_a(
                 "so every setting has its default",
             )
         )
-    else:
-        try:
-            values = load_yaml(document.front_matter)
-        except YamlError as error:
-            place = f"line {error.line + 1}: " if error.line is not None else ""
-            raise TaskError(f"{place}no valid YAML: {error}", file=file) from None
     prompt = find_prompt(document.body)
     if prompt.repeated:
         raise TaskError("two sections are named '## prompt'; keep one", file=file)
@@ -194,19 +184,14 @@ def _layout_a(
         raise TaskError(
             "no prompt: there is no text under '## prompt', nor below the settings", file=file
         )
-    return _table(values, file, words=True), prompt.text
+    return values, prompt.text
 
 
 def _layout_b(
     text: str, file: Path, bounds: Bounds, warnings: list[TaskWarning]
 ) -> tuple[dict[str, Any], str]:
     del warnings  # there is nothing to warn of yet
-    try:
-        values = _table(tomllib.loads(text), file)
-    except RecursionError:
-        raise TaskError("no valid TOML: nested too deeply", file=file) from None
-    except ValueError as error:  # TOMLDecodeError, and what int() says of a number without end
-        raise TaskError(f"no valid TOML: {error}", file=file) from None
+    values = raw_settings(text, file)
     instruction = file.with_name("instruction.md")
     if not present(instruction):
         raise TaskError("no prompt: there is no instruction.md beside task.toml", file=instruction)
@@ -214,6 +199,27 @@ def _layout_b(
     if not prompt.strip():
         raise TaskError("no prompt: the file is empty", file=instruction)
     return values, prompt
+
+
+def raw_settings(text: str, file: Path) -> dict[str, Any]:
+    """The values of a settings file by its text: of task.md the front matter, else TOML."""
+    if file.name != "task.md":
+        try:
+            return _table(tomllib.loads(text), file)
+        except RecursionError:
+            raise TaskError("no valid TOML: nested too deeply", file=file) from None
+        except ValueError as error:  # TOMLDecodeError, and what int() says of endless digits
+            raise TaskError(f"no valid TOML: {error}", file=file) from None
+    document = split_document(text)
+    if not document.closed:
+        raise TaskError(
+            "the settings at its top are not ended by a line of three dashes", file=file
+        )
+    try:
+        return _table(load_yaml(document.front_matter or ""), file, words=True)
+    except YamlError as error:
+        place = f"line {error.line + 1}: " if error.line is not None else ""
+        raise TaskError(f"{place}no valid YAML: {error}", file=file) from None
 
 
 def _table(values: Any, file: Path, *, words: bool = False) -> dict[str, Any]:

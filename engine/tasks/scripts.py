@@ -29,8 +29,8 @@ def check_script(path: Path, bounds: Bounds, *, what: str) -> bytes:
     carriage returns for parts of its words.
     """
     data = b"".join(chunks(regular_file(path, bounds, what=what)))
-    shell = _shell(_interpreter(data))
-    if shell is not None and _is_crlf(data):
+    shell = shell_of(_interpreter(data))
+    if shell is not None and is_crlf(data):
         raise TaskError(
             f"{what} has CRLF line ends, and {shell} takes the carriage returns for parts of its "
             f"commands; run: sed -i 's/\\r$//' {shlex.quote(str(path))}",
@@ -53,14 +53,14 @@ def _interpreter(data: bytes) -> list[str]:
         return [match[1], *match[2].split()]
 
 
-def _shell(command: list[str]) -> str | None:
+def shell_of(command: list[str]) -> str | None:
     """The shell that a command starts, if it starts one."""
     names = [Path(word).name for word in command]
     words = names[:1] if names[0] != "env" else names[1:]
     return next((word for word in words if word in _SHELLS), None)
 
 
-def _is_crlf(data: bytes) -> bool:
+def is_crlf(data: bytes) -> bool:
     """The first line ends so, or at least half of all lines do."""
     first, _, _ = data.partition(b"\n")
     return first.endswith(b"\r") or data.count(b"\r\n") * 2 >= max(data.count(b"\n"), 1)
