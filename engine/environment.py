@@ -102,7 +102,7 @@ def _checked_name(name: str, *, file: Path | str, place: str) -> str:
 
 def _shown(text: str) -> str:
     """A word for a message; what may be a secret's value is cut."""
-    return repr(text if len(text) <= 24 else text[:12] + "…")
+    return repr(text if len(text) <= 8 else text[:6] + "…")
 
 
 def assignments(words: Iterable[str], option: str, environ: Mapping[str, str]) -> dict[str, str]:
@@ -125,23 +125,18 @@ def assignments(words: Iterable[str], option: str, environ: Mapping[str, str]) -
 
 def find_secrets(
     named: Iterable[str], environ: Mapping[str, str], given: Mapping[str, str]
-) -> tuple[dict[str, str], list[str]]:
-    """Values to redact by their names, and warnings of those that are too short.
+) -> dict[str, str]:
+    """Values to redact by their names.
 
     `named` are those of ``--secret``, which must have a value of at least SECRET_LENGTH characters.
-    Of `environ` and of the variables `given` for the job, those whose names say so are taken.
+    Of `environ` and of the variables `given` for the job, those whose names say so are taken; a
+    short one only of the latter, where the job warns that it is not redacted.
     """
-    secrets: dict[str, str] = {}
-    warnings: list[str] = []
-    for name, value in {**environ, **given}.items():
-        if not is_secret_name(name) or not value:
-            continue
-        if len(value) >= SECRET_LENGTH:
-            secrets[name] = value
-        elif name in given:
-            warnings.append(
-                f"the value of {name} is under {SECRET_LENGTH} characters long and is not redacted"
-            )
+    secrets = {
+        name: value
+        for name, value in {**environ, **given}.items()
+        if is_secret_name(name) and value and (name in given or len(value) >= SECRET_LENGTH)
+    }
     for name in named:
         value = given.get(name, environ.get(name))
         if value is None:
@@ -153,4 +148,4 @@ def find_secrets(
                 key="--secret",
             )
         secrets[name] = value
-    return secrets, warnings
+    return secrets

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
-import msgspec
+from anyio import to_thread
 
+from ..events.codec import decode
 from ..events.errors import TrialogError
 from ..events.kinds import JobStarted
 from ..events.log import EventLog
@@ -104,22 +106,23 @@ async def find_job(log: EventLog, place: LogPlace, text: str, here: Path) -> str
                 await _same_place(log, place, name, Path(here, text))
             return name
     known = [stream.removeprefix("job/") for stream in await log.streams("job/")]
-    raise NotFound(_missing("job", text, place, known, "trialog jobs"))
+    raise NotFound(await to_thread.run_sync(_missing, "job", text, place, known))
 
 
 async def _same_place(log: EventLog, place: LogPlace, job: str, given: Path) -> None:
-    """Refuse a path that only ends like the job's folder: another log's job, say."""
-    started = await job_started(log, job)
-    folder = job_folder(place, started)
-    if given.parent.exists() and _real(given) != _real(folder):
+    """Refuse a path that only ends like the job's folder: that of a job in another log, say."""
+    folder = job_folder(place, await job_started(log, job))
+    if await to_thread.run_sync(_differ, given, folder):
         raise NotFound(
             f"log {place.path} has a job {job}, but its folder is {folder}, not {given}; "
-            f"name it by its id, or give the other log with --log"
+            "name the job by its id, or give the other log with --log"
         )
 
 
-def _real(path: Path) -> Path:
-    return path.resolve()
+def _differ(given: Path, folder: Path) -> bool:
+    """Whether the paths are of two places; one that is no place any more is not compared."""
+    places = (given, given.parent)  # the folder, or a file in it
+    return given.parent.exists() and folder.resolve() not in [one.resolve() for one in places]
 
 
 async def find_trial(log: EventLog, place: LogPlace, text: str, here: Path) -> str:
@@ -137,7 +140,7 @@ async def find_trial(log: EventLog, place: LogPlace, text: str, here: Path) -> s
             shown = ", ".join(found[:5]) + (" …" if len(found) > 5 else "")
             raise NotFound(f"{text!r} fits {len(found)} trials: {shown}; give more of the name")
     known = [stream.removeprefix("trial/") for stream in await log.streams("trial/")]
-    raise NotFound(_missing("trial", text, place, known, "trialog show JOB"))
+    raise NotFound(await to_thread.run_sync(_missing, "trial", text, place, known))
 
 
 def _names(text: str, here: Path) -> list[str]:
@@ -146,16 +149,14 @@ def _names(text: str, here: Path) -> list[str]:
         raise ConfigError("an empty name names nothing")
     if not _is_path(text):
         return [text]
-    place = Path(here, text)
-    place = Path(*(part for part in place.parts if part != "."))
-    if ".." in place.parts:
-        place = place.resolve()
+    place = Path(os.path.normpath(here / text))
     return [name for name in (place.name, place.parent.name) if name]
 
 
-def _missing(what: str, text: str, place: LogPlace, known: list[str], command: str) -> str:
+def _missing(what: str, text: str, place: LogPlace, known: list[str]) -> str:
     import difflib
 
+    command = "trialog jobs" if what == "job" else "trialog show JOB"
     if not place.path.exists():
         return (
             f"there is no log at {place.path}, so no {what} {text!r}; "
@@ -169,7 +170,7 @@ def _missing(what: str, text: str, place: LogPlace, known: list[str], command: s
 async def job_started(log: EventLog, job: str) -> JobStarted:
     """The first event of a job."""
     first = await log.read(f"job/{job}", limit=1)
-    return msgspec.json.decode(first[0].data, type=JobStarted)
+    return cast("JobStarted", decode(first[0]))
 
 
 def job_folder(place: LogPlace, started: JobStarted) -> Path:

@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from ...events.codes import CATEGORIES
+from ..job.plan import PlannedSlot
 from ..job.report import TrialEnded
 from .text import escaped, number, percent, plural, shortened
 
@@ -16,6 +17,7 @@ __all__ = (
     "interval_line",
     "labels",
     "outcome_line",
+    "plan_line",
     "summary_line",
     "summary_lines",
     "trial_line",
@@ -129,9 +131,10 @@ def unscored_lines(trials: Iterable[TrialEnded], folder: str) -> list[str]:
 def errored_lines(trials: Iterable[TrialEnded], folder: str) -> list[str]:
     """Why there was no work to grade, one group a cause, and what to do next."""
     lines: list[str] = []
-    for (machine, category), group in _grouped(trials, "errored"):
+    for (_, category), group in _grouped(trials, "errored"):
         it = "it" if len(group) == 1 else "them"
-        only = "" if machine else " --only errored"
+        known = CATEGORIES.get(category)
+        only = "" if known and known.blame == "infrastructure" else " --only errored"
         lines.append(f"  {len(group)} errored: {_meaning(category)}: {_names(group)}")
         lines.append(f"      next: `trialog resume {shlex.quote(folder)}{only}` runs {it} again")
     return lines
@@ -189,3 +192,14 @@ def warning_lines(warnings: Mapping[str, Sequence[str]]) -> list[str]:
         times = f" ({plural(len(tasks), 'trial')})" if len(tasks) > 1 else ""
         lines.append(f"warning: {escaped(message)}: {shown}{times}")
     return lines
+
+
+def plan_line(planned: PlannedSlot) -> str:
+    """What a resume would do with one slot, and why."""
+    slot = planned.slot
+    named = [f"{slot.task}", f"agent={slot.agent}"]
+    if slot.model is not None:
+        named.append(f"model={slot.model}")
+    named += [f"{key}={value}" for key, value in slot.parameters.items()]
+    named.append(f"attempt={slot.attempt}")
+    return f"{planned.action:<6} {escaped(' '.join(named))}: {escaped(planned.reason)}"

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from anyio import to_thread
+
 from ...events.log import EventLog
-from ..location import LogPlace, NotFound, find_log
+from ..location import LogPlace, NotFound, find_job, find_log, find_trial
 from .terminal import Terminal
 
-__all__ = ("Request", "Session", "opened", "shown_path")
+__all__ = ("Request", "Session", "opened")
 
 
 class Request(NamedTuple):
@@ -31,23 +33,55 @@ class Session(NamedTuple):
     request: Request
     place: LogPlace
     log: EventLog
-    log_id: str
 
     @property
     def terminal(self) -> Terminal:
         """Both streams."""
         return self.request.terminal
 
-    def shown(self, folder: Path) -> str:
-        """A folder's path for people: as short as `trialog` in this folder understands it."""
-        return shown_path(folder, self.request)
+    async def job(self, text: str) -> str:
+        """The id of the job that the user named."""
+        return await find_job(self.log, self.place, text, self.request.here)
+
+    async def trial(self, text: str) -> str:
+        """The name of the trial that the user named."""
+        return await find_trial(self.log, self.place, text, self.request.here)
+
+    def shown(self, path: Path) -> str:
+        """A path for people: below the folder as it was given, else as seen from here."""
+        given, here = self.request.jobs_folder or self.request.log, self.request.here
+        if given and path.is_relative_to(self.place.folder):
+            base = Path(given) if self.request.jobs_folder else Path(given).parent
+            return str(base / path.relative_to(self.place.folder))
+        relative = os.path.relpath(path, here)
+        return str(path) if relative.startswith("../../..") else relative
 
 
-def shown_path(path: Path, request: Request) -> str:
-    """A path as it was given: below the given folder of jobs, or seen from here."""
-    if request.jobs_folder:
-        base = Path(request.here, request.jobs_folder)
-        if path.is_relative_to(base):
-            return str(Path(request.jobs_folder) / path.relative_to(base))
-    relative = os.path.relpath(path, request.here)
-    return str(path) if relative.startswith("../../..") else relative
+@asynccontextmanager
+async def opened(
+    request: Request, thing: str | None = None, *, readonly: bool = True, create: bool = False
+) -> AsyncGenerator[Session]:
+    """The log of a command, open. `thing` is the job or trial that it was given.
+
+    Raises NotFound where there is no log and none is to be made.
+    """
+    from ...events.open import open_log
+
+    place = await to_thread.run_sync(_place, request, thing)
+    if not create and not await to_thread.run_sync(place.path.exists):
+        raise NotFound(
+            f"there is no log at {place.path} ({place.reason}); "
+            "give the log with --log, or run the command where jobs/ is"
+        )
+    async with open_log(place.path, readonly=readonly, create=create) as log:
+        yield Session(request, place, log)
+
+
+def _place(request: Request, thing: str | None) -> LogPlace:
+    return find_log(
+        log=request.log,
+        jobs_folder=request.jobs_folder,
+        thing=thing,
+        environ=request.environ,
+        here=request.here,
+    )

@@ -30,6 +30,8 @@ class JobWatch:
         self.idle_timeouts = 0
         self.warnings: dict[str, list[str]] = {}
         """Messages of the trials' warnings, with the tasks that they came up in."""
+        self.not_scored: list[TrialEnded] = []
+        """Trials of this run that count and have no score."""
         self._terminal = terminal
         self._config = config
         self._clock = clock or SystemClock()
@@ -97,6 +99,8 @@ class JobWatch:
         if trial.will_retry:
             return
         self.idle_timeouts += trial.category == "idle_timeout"
+        if trial.outcome != "scored":
+            self.not_scored.append(trial)
         for message in trial.warnings:
             self.warnings.setdefault(message, []).append(trial.task)
 

@@ -1,0 +1,210 @@
+"""Jobs that run: a new one, one that is resumed, and one that is ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+from anyio import to_thread
+
+from ...events.clock import RandomIds, SystemClock
+from ..environment import assignments, find_secrets, read_env_file
+from ..job.api import JobResult, Services, cancel_job, plan_resume, resume_job, run_job
+from ..job.config import JobConfig
+from ..job.environment import unseal
+from ..location import job_started
+from ..sandbox.choose import choose
+from ..sandbox.protocol import SandboxBackend
+from ..settings import check_only, read_sweep, resolve, split_tasks
+from ..tasks.dataset import find_tasks
+from ..tasks.model import Task
+from .conclusion import conclude
+from .lines import plan_line
+from .session import Request, Session, opened
+from .text import escaped, plural
+from .watch import JobWatch
+
+__all__ = ("Variables", "cancel_trials", "resume_trials", "run_trials", "services_of")
+
+
+class Variables(NamedTuple):
+    """What the user gave of the environment."""
+
+    environ: Mapping[str, str]
+    """The process's own, with the file's variables over it."""
+    agent: dict[str, str]
+    verifier: dict[str, str]
+    secrets: dict[str, str]
+
+
+def read_variables(
+    environ: Mapping[str, str],
+    *,
+    env_file: Path | None = None,
+    agent_env: Sequence[str] = (),
+    verifier_env: Sequence[str] = (),
+    secret_names: Sequence[str] = (),
+) -> Variables:
+    """All variables: for agents those of the file, then those of ``--agent-env``."""
+    of_file = read_env_file(env_file, environ) if env_file else {}
+    around = {**environ, **of_file}
+    agent = {**of_file, **assignments(agent_env, "--agent-env", around)}
+    verifier = assignments(verifier_env, "--verifier-env", around)
+    secrets = find_secrets(secret_names, around, {**agent, **verifier})
+    return Variables(around, agent, verifier, secrets)
+
+
+def services_of(session: Session, backend: SandboxBackend, variables: Variables) -> Services:
+    """What a job needs: this is where the real clock and the real ids are picked."""
+    return Services(
+        log=session.log,
+        log_id=session.log.log_id,
+        backend=backend,
+        clock=SystemClock(),
+        ids=RandomIds(),
+        jobs_folder=session.place.folder,
+        environ=variables.environ,
+        secrets=variables.secrets,
+        agent_env=variables.agent,
+        verifier_env=variables.verifier,
+    )
+
+
+async def run_trials(
+    request: Request,
+    words: Sequence[str],
+    given: Mapping[str, Any],
+    *,
+    from_job: str | None,
+    fail_under: float | None,
+    **variables_given: Any,
+) -> int:
+    """``trialog run``; gives the exit code."""
+    variables = await to_thread.run_sync(
+        partial(read_variables, request.environ, **variables_given)
+    )
+    earlier = await _recorded(request, from_job) if from_job else None
+    config = await to_thread.run_sync(partial(_configured, words, given, variables, earlier))
+    tasks = await to_thread.run_sync(
+        partial(
+            find_tasks,
+            config.tasks,
+            include=config.include,
+            exclude=config.exclude,
+            limit=config.limit,
+        )
+    )
+    _tell_changes(request, tasks, earlier)
+    backend = await choose(config.sandbox)
+    try:
+        async with opened(request, readonly=False, create=True) as session:
+            services = services_of(session, backend, variables)
+            with JobWatch(request.terminal, msgspec.to_builtins(config)) as watch:
+                result = await run_job(services, config, tasks, watch)
+            return await conclude(session, result, watch, fail_under=fail_under)
+    finally:
+        await backend.aclose()
+
+
+class _Earlier(NamedTuple):
+    job: str
+    config: JobConfig
+    digests: dict[str, str]
+
+
+async def _recorded(request: Request, job: str) -> _Earlier:
+    """The configuration of an earlier job, its tasks by the folders that they were read from."""
+    async with opened(request, job) as session:
+        name = await session.job(job)
+        started = await job_started(session.log, name)
+    config = msgspec.convert(started.config, JobConfig)
+    config = msgspec.structs.replace(
+        config, tasks=[task.path for task in started.tasks], include=[], exclude=[], limit=None
+    )
+    return _Earlier(name, config, {task.task: task.digest for task in started.tasks})
+
+
+def _configured(
+    words: Sequence[str],
+    given: Mapping[str, Any],
+    variables: Variables,
+    earlier: _Earlier | None,
+) -> JobConfig:
+    paths, sweep_word = split_tasks(words)
+    sweep = (Path(sweep_word), read_sweep(Path(sweep_word))) if sweep_word else None
+    agent, verifier = variables.agent, variables.verifier
+    if earlier is not None:
+        base = earlier.config
+        agent = unseal(base.agent_env, agent, variables.environ, "--agent-env") | agent
+        verifier = (
+            unseal(base.verifier_env, verifier, variables.environ, "--verifier-env") | verifier
+        )
+    return resolve(
+        {**given, "tasks": paths, "agent_env": agent, "verifier_env": verifier},
+        sweep=sweep,
+        base=earlier.config if earlier else None,
+    )
+
+
+def _tell_changes(request: Request, tasks: Sequence[Task], earlier: _Earlier | None) -> None:
+    for task in tasks if earlier else ():
+        assert earlier is not None
+        if earlier.digests.get(task.name, task.digest) != task.digest:
+            request.terminal.message(
+                f"warning: task {escaped(task.name)} is not as it was in {escaped(earlier.job)}; "
+                "its files of today are used"
+            )
+
+
+async def resume_trials(
+    request: Request, job: str, *, only: str | None, dry_run: bool, **variables_given: Any
+) -> int:
+    """``trialog resume``; gives the exit code."""
+    check_only(only)
+    variables = await to_thread.run_sync(
+        partial(read_variables, request.environ, **variables_given)
+    )
+    async with opened(request, job, readonly=dry_run) as session:
+        name = await session.job(job)
+        started = await job_started(session.log, name)
+        config = msgspec.convert(started.config, JobConfig)
+        backend = await choose(config.sandbox)
+        try:
+            services = services_of(session, backend, variables)
+            if dry_run:
+                for slot in await plan_resume(services, name, only=only):
+                    if request.terminal.json:
+                        request.terminal.data(slot)
+                    else:
+                        request.terminal.line(plan_line(slot))
+                return 0
+            with JobWatch(request.terminal, started.config) as watch:
+                result = await resume_job(services, name, watch, only=only)
+            return await conclude(session, result, watch)
+        finally:
+            await backend.aclose()
+
+
+async def cancel_trials(request: Request, job: str, *, reason: str | None) -> int:
+    """``trialog cancel``; gives the exit code."""
+    async with opened(request, job, readonly=False) as session:
+        name = await session.job(job)
+        started = await job_started(session.log, name)
+        config = msgspec.convert(started.config, JobConfig)
+        backend = await choose(config.sandbox)
+        try:
+            services = services_of(session, backend, read_variables(request.environ))
+            ended = await cancel_job(services, name, reason)
+        finally:
+            await backend.aclose()
+    if request.terminal.json:
+        request.terminal.data({"job": name, "cancelled": ended})
+    else:
+        request.terminal.line(f"Job {escaped(name)}: {plural(ended, 'trial')} cancelled")
+    return 0
+
+
+__all__ += ("JobResult", "read_variables")

@@ -1,0 +1,74 @@
+"""How errors end a command."""
+
+from __future__ import annotations
+
+import pytest
+
+from trialog.engine.console.failure import exit_code, lines, unwrapped
+from trialog.engine.errors import ConfigError, JobLocked, SandboxError, SandboxUnavailable
+from trialog.events.errors import LogUnavailable
+
+
+def told(error: BaseException, **environ: str) -> list[str]:
+    """The lines that a person reads."""
+    return list(lines(error, environ))
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ConfigError("x"), 2),
+        (SandboxUnavailable("x"), 2),
+        (JobLocked("j", 1, "h"), 2),
+        (LogUnavailable("x", "y"), 2),
+        (SandboxError("x"), 1),
+        (ValueError("x"), 1),
+        (KeyboardInterrupt(), 130),
+        (ExceptionGroup("g", [ConfigError("x"), ConfigError("y")]), 2),
+        (BaseExceptionGroup("g", [ValueError("x"), KeyboardInterrupt()]), 1),
+    ],
+)
+def test_exit_codes(error: BaseException, code: int) -> None:
+    """2 for what the user can mend, 1 for our own faults, 130 for an interruption."""
+    assert exit_code(unwrapped(error)) == code
+
+
+def test_error_and_hint() -> None:
+    """What is wrong is the error; what to do next, after the last semicolon, is the hint."""
+    error = ConfigError("unknown agent 'x'; did you mean y?", key="--agent")
+    assert told(error) == ["error: --agent: unknown agent 'x'", "hint: did you mean y?"]
+
+
+def test_groups_are_unwrapped_once() -> None:
+    """Errors within groups are told one by one, equal ones once."""
+    error = ExceptionGroup("a", [ConfigError("x"), ExceptionGroup("b", [ConfigError("x")])])
+    assert told(error) == ["error: x"]
+
+
+def test_our_own_fault() -> None:
+    """A fault of the engine's says where, and that it is to be reported; no traceback."""
+    try:
+        raise ValueError("odd \x1b[2J")
+    except ValueError as error:
+        first, hint = told(error)
+    assert first.startswith(r"error: ValueError: odd \x1b[2J (")
+    assert "test_failure.py" in first
+    assert "report" in hint
+
+
+def test_traceback_on_request() -> None:
+    """TRIALOG_DEBUG=1 shows the traceback before the error."""
+    assert told(ConfigError("x"), TRIALOG_DEBUG="1")[-1] == "error: x"
+    assert len(told(ConfigError("x"), TRIALOG_DEBUG="1")) > 1
+
+
+def test_system_errors_name_the_file() -> None:
+    """An error of the operating system is told by file and reason."""
+    assert told(PermissionError(13, "Permission denied", "/x\ny")) == [
+        r"error: /x\ny: Permission denied"
+    ]
+
+
+def test_hostile_message() -> None:
+    """Names in messages can't control the terminal."""
+    assert told(ConfigError("task \x1b]0;x\x07")) == [r"error: task \x1b]0;x\x07"]

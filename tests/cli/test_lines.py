@@ -1,0 +1,187 @@
+"""The console's lines, letter by letter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from trialog.engine.console.lines import (
+    labels,
+    plan_line,
+    summary_lines,
+    trial_line,
+    warning_lines,
+)
+from trialog.engine.job.plan import PlannedSlot
+from trialog.engine.job.report import TrialEnded
+from trialog.events.kinds.parts import Slot
+
+
+def ended(task: str = "half-life", **fields: Any) -> TrialEnded:
+    """A trial that passed, but for these fields."""
+    given: dict[str, Any] = {
+        "trial": f"{task}__00000000",
+        "task": task,
+        "agent": "oracle",
+        "model": None,
+        "attempt": 1,
+        "execution": 1,
+        "outcome": "scored",
+        "passed": True,
+        "reward": 1.0,
+        "tools": 0,
+    }
+    return TrialEnded(**{**given, **fields})
+
+
+def summary(**counts: int) -> dict[str, Any]:
+    """A summary with these counts; its figures are of 1 passed and 1 failed with 0.6667."""
+    return {
+        "counts": {
+            "slots": 3, "scored": 2, "passed": 1, "failed": 1, "unscored": 1, "errored": 0,
+            "awaiting_review": 0, "cancelled": 0, "superseded": 0, **counts,
+        },
+        "pass_rate": {"value": 0.5, "n": 2, "low": 0.0945, "high": 0.9055, "method": "wilson"},
+        "mean_reward": {"value": 0.83335, "n": 2, "low": -1.284, "high": 2.951, "method": "t"},
+        "wall_seconds": 18.2,
+    }  # fmt: skip
+
+
+LOST = ended(
+    "other-task", outcome="unscored", passed=None, reward=None, category="transfer_failed",
+    infrastructure=True, error="separate verifier transfer failed: artifact",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("trial", "line"),
+    [
+        (ended(), "[PASS] half-life (reward=1.00, tools=0)"),
+        (ended(passed=False, reward=2 / 3), "[FAIL] half-life (reward=0.67, tools=0)"),
+        (ended(tools=12), "[PASS] half-life (reward=1.00, tools=12)"),
+        (LOST, "[ERR] other-task (tools=0) (separate verifier transfer failed: artifact)"),
+        (
+            ended(outcome="errored", passed=False, reward=None, error="no such image"),
+            "[ERR] half-life (tools=0) (no such image)",
+        ),
+        (
+            ended(outcome="errored", passed=False, error="lost", will_retry=True),
+            "[RETRY] half-life (tools=0) (lost)",
+        ),
+        (
+            ended(outcome="cancelled", passed=None, category="cancelled"),
+            "[STOP] half-life (tools=0) (cancelled)",
+        ),
+        (
+            ended(passed=False, reward=None, error="verifier wrote no usable reward"),
+            "[FAIL] half-life (reward=none, tools=0) (verifier wrote no usable reward)",
+        ),
+    ],
+)
+def test_trial_line(trial: TrialEnded, line: str) -> None:
+    """One line a trial: verdict, task, reward, tools, and the reason where there is no verdict."""
+    assert trial_line(trial) == line
+
+
+def test_hostile_names_and_reasons() -> None:
+    """A task's name and a verifier's error can't bring in colours, lines or markup."""
+    trial = ended("x\x1b[2J[red]", outcome="errored", error="a\nb\x1b]0;title\x07[/red]")
+    assert trial_line(trial) == r"[ERR] x\x1b[2J[red] (tools=0) (a b\x1b]0;title\x07[/red])"
+
+
+def test_long_reason_is_cut() -> None:
+    """A reason is one line of bounded length."""
+    line = trial_line(ended(outcome="errored", error="word " * 500))
+    assert line.endswith("word…)")
+    assert len(line) < 200
+
+
+def test_summary() -> None:
+    """The summary's lines; n is scored + errored, so the unscored trial is in no denominator."""
+    lines = summary_lines(summary(), [LOST], folder="jobs/2026-11-04__16-55-38")
+    assert lines == [
+        "Job complete: 1/2 (50.0%), mean_reward=0.83, errors=0, idle_timeouts=0, time=0.3min",
+        "Outcomes: 2 scored (1 passed, 1 failed), 1 unscored, 0 errored",
+        "  1 unscored: the verifier's sandbox failed (infrastructure problem): other-task",
+        "      next: `trialog resume jobs/2026-11-04__16-55-38` scores it again",
+        "Pass rate 50.0% [9.4%, 90.5%], mean reward 0.83 [-1.28, 2.95] (95% intervals, n=2)",
+    ]
+
+
+def test_next_after_a_verifiers_own_fault() -> None:
+    """Where the verifier itself failed a resume would fail again, so regrade is the way."""
+    trials = [
+        ended(name, outcome="unscored", category="verifier_failed", error="raised")
+        for name in ("b", "a")
+    ]
+    lines = summary_lines(summary(unscored=2), trials, folder="my jobs/x")
+    assert lines[2:4] == [
+        "  2 unscored: the verifier itself failed (verifier_failed): a, b",
+        "      next: `trialog regrade 'my jobs/x'` scores them again once it is mended",
+    ]
+
+
+def test_errored_trials_are_named() -> None:
+    """Errored trials are grouped by cause, with the command that runs them again."""
+    trials = [
+        ended("a", outcome="errored", category="sandbox_lost"),
+        ended("b", outcome="errored", category="something_new"),
+    ]
+    lines = summary_lines(summary(unscored=0, errored=2), trials, folder="jobs/x")
+    assert lines[2:6] == [
+        "  1 errored: the sandbox went away while it was in use (sandbox_lost): a",
+        "      next: `trialog resume jobs/x` runs it again",
+        "  1 errored: something_new: b",
+        "      next: `trialog resume jobs/x --only errored` runs it again",
+    ]
+
+
+def test_many_names_are_cut() -> None:
+    """A group names ten tasks and counts the rest."""
+    trials = [ended(f"t{n:02}", outcome="unscored", infrastructure=True) for n in range(13)]
+    line = summary_lines(summary(unscored=13), trials, folder="j")[2]
+    assert line.endswith(": t00, t01, t02, t03, t04, t05, t06, t07, t08, t09 and 3 more")
+
+
+def test_rare_outcomes_are_counted() -> None:
+    """Cancelled, waiting and unfinished trials are named only where there are some."""
+    lines = summary_lines(summary(slots=9, cancelled=2, awaiting_review=1), [], folder="j")
+    assert lines[1] == (
+        "Outcomes: 2 scored (1 passed, 1 failed), 1 unscored, 0 errored, 2 cancelled, "
+        "1 waiting for people, 3 not finished"
+    )
+
+
+def test_nothing_scored() -> None:
+    """Figures that there are none of are dashes, not zeros."""
+    empty = summary(scored=0, passed=0, failed=0)
+    for name in ("pass_rate", "mean_reward"):
+        empty[name] = {"value": None, "n": 0, "low": None, "high": None, "method": "x"}
+    lines = summary_lines(empty, [], folder="j", word="interrupted")
+    assert lines[0].startswith("Job interrupted: 0/0 (–), mean_reward=–, errors=0")
+    assert lines[-1] == "Pass rate – [–, –], mean reward – [–, –] (95% intervals, n=0)"
+
+
+def test_labels_only_where_needed() -> None:
+    """A line names agent, model and attempt only where the job has several."""
+    trial = ended(agent="nop", model="m\x1b", attempt=2)
+    one: dict[str, Any] = {"agents": ["nop"], "models": [], "attempts": 1, "parameters": []}
+    assert labels(trial, one) == ""
+    many = {"agents": ["nop", "oracle"], "models": ["m", "n"], "attempts": 3, "parameters": []}
+    assert labels(trial, many) == r"agent=nop model=m\x1b attempt=2"
+
+
+def test_warnings_are_said_once() -> None:
+    """The same warning of several trials is one line with their tasks."""
+    assert warning_lines({"no user": ["b", "a", "a"], "x\x1b": ["c"]}) == [
+        "warning: no user: a, b (3 trials)",
+        r"warning: x\x1b: c",
+    ]
+
+
+def test_plan_line() -> None:
+    """A planned slot is one line: what, which, why."""
+    slot = Slot(task="t\x07", agent="nop", model="m", parameters={"t": 0.5}, attempt=2)
+    planned = PlannedSlot(slot=slot, action="run", reason="never begun")
+    assert plan_line(planned) == r"run    t\x07 agent=nop model=m t=0.5 attempt=2: never begun"
