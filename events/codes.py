@@ -148,6 +148,22 @@ WARNINGS: dict[str, Code] = {
         "The test writes a reward only when its check passes.",
         "Write a 0 first.",
     ),
+    "save_timeout": Code(
+        "Saving artifacts and workspace took longer than allowed; what was not saved is lost.",
+        "A smaller workspace helps; the trial can't be graded again from its saved work.",
+    ),
+    "workspace_not_saved": Code(
+        "The final workspace was not saved.",
+        "Raise --workspace-cap-mb, or have the task leave less behind.",
+    ),
+    "artifact_skipped": Code(
+        "A declared artifact was not kept.",
+        "See its reason; links are never followed out of the sandbox.",
+    ),
+    "secret_in_workspace": Code(
+        "A secret's value lies in the saved workspace, which keeps its bytes.",
+        "Don't share the saved workspace; see how the task or agent wrote it there.",
+    ),
 }
 
 Blame = Literal["agent", "verifier", "infrastructure", "user"]
@@ -235,6 +251,11 @@ CATEGORIES: dict[str, Category] = {
     "log_unavailable": Category(
         "The log could not be written, for example because the disk is full.",
         "Make room, then `trialog resume JOB`.",
+        "infrastructure",
+    ),
+    "host_failed": Category(
+        "The machine that the engine runs on could not do what was needed; its disk is full, say.",
+        "Read the error and mend it, then `trialog resume JOB`.",
         "infrastructure",
     ),
     "engine_fault": Category(

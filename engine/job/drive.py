@@ -15,7 +15,8 @@ from ...events.kinds import JobCancelled, JobInterrupted, TrialAbandoned, TrialS
 from ...projections.writer import write_summary
 from ..trial.state import Stage, TrialState
 from .context import JobContext
-from .execution import TrialEnd, execute
+from .ending import TrialEnd
+from .execution import execute
 from .folders import unused_trial
 from .plan import Execution, PlannedSlot, plan_slot, retried
 from .record import stream_of

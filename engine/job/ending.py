@@ -1,0 +1,104 @@
+"""How an execution can end, in events and in what is told of it. Pure."""
+
+from __future__ import annotations
+
+import errno
+
+import msgspec
+
+from ...events.kinds import (
+    AgentFailed,
+    SandboxRemoved,
+    TrialErrored,
+    TrialEvent,
+    TrialFinished,
+    TrialScheduled,
+    TrialUnscored,
+)
+from ..trial.decide import Cancel, Command, Interrupt
+from ..trial.state import Stage, TrialState
+from .report import TrialEnded
+
+
+class TrialEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """How an execution ended."""
+
+    scheduled: TrialScheduled
+    state: TrialState
+    tools: int
+    agent_category: str | None
+
+    @property
+    def retry_category(self) -> str | None:
+        """The category by which it may be run again within the job."""
+        if self.state.errored is not None:
+            return self.state.errored.category
+        if self.state.unscored is not None:
+            return self.state.unscored.category if self.state.unscored.infrastructure else None
+        return self.agent_category
+
+    def report(self, *, will_retry: bool) -> TrialEnded:
+        """What those who watch the job are told."""
+        state, slot = self.state, self.scheduled.slot
+        assert state.finished is not None
+        problem = state.errored or state.unscored
+        error = None
+        if problem is not None:
+            error = problem.error if isinstance(problem.error, str) else problem.category
+        return TrialEnded(
+            trial=self.scheduled.trial,
+            task=slot.task,
+            agent=slot.agent,
+            model=slot.model,
+            attempt=slot.attempt,
+            execution=self.scheduled.execution,
+            outcome=state.finished.outcome,
+            passed=state.scored.passed if state.scored else None,
+            reward=state.scored.score if state.scored else None,
+            tools=self.tools,
+            error=error,
+            category=problem.category if problem else self.agent_category,
+            infrastructure=state.unscored.infrastructure if state.unscored else False,
+            warnings=list(state.warnings),
+            will_retry=will_retry,
+        )
+
+
+def command_to_cut_off(*, cancelled: bool) -> Command:
+    """What is recorded of an execution that is stopped under way."""
+    return Cancel() if cancelled else Interrupt("the job was interrupted")
+
+
+def removal(
+    sandbox_id: str, *, seconds: float | None = None, error: str | None = None, kept: bool = False
+) -> SandboxRemoved:
+    """What is recorded of a sandbox at its end."""
+    duration = None if seconds is None else round(seconds, 6)
+    return SandboxRemoved(sandbox_id=sandbox_id, duration=duration, error=error, kept=kept)
+
+
+def fault(state: TrialState, error: Exception) -> list[TrialEvent]:
+    """The end of a trial that a fault of the engine's, or of its machine, came upon.
+
+    Without saved work the trial is errored; with it, unscored, so that it can be graded again.
+    """
+    if state.stage is Stage.FINISHED:
+        return []
+    category = "host_failed" if isinstance(error, OSError) else "engine_fault"
+    what = f"{type(error).__name__}: {error}"
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        what = f"the disk is full: {error}"
+    continues = state.started is not None and state.started.continues is not None
+    if state.stage >= Stage.STOPPED or continues:
+        return [
+            TrialUnscored(error=what, category=category, infrastructure=True),
+            TrialFinished(outcome="unscored"),
+        ]
+    failed: list[TrialEvent] = []
+    if state.stage is Stage.AGENT:
+        failed.append(AgentFailed(error=what, category=category, duration=0.0))
+    return [
+        *failed,
+        TrialErrored(error=what, category=category),
+        TrialFinished(outcome="errored"),
+    ]

@@ -1,0 +1,160 @@
+"""Where one execution happens: its scratch folder, the host's folders and its sandbox."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Literal
+
+import anyio
+from anyio import to_thread
+
+from ...events.kinds import SandboxFailed, SandboxStarted, WarningRaised
+from ...events.kinds.parts import Limits
+from ..archive import remove_tree
+from ..errors import SandboxError, SandboxStartTimeout
+from ..sandbox.protocol import Image, Sandbox, SandboxSpec
+from ..tasks.environment import resolve_env
+from ..trial.folders import TrialFolders
+from .context import JobContext
+from .tasks import TaskInJob
+
+KEPT = ".kept"
+"""Below the jobs folder: scratch folders of sandboxes that were kept on purpose."""
+
+Removed = Callable[[str, float, str | None], Awaitable[None]]
+"""Told when a sandbox is gone: its id, the seconds, or why it is not gone."""
+
+
+class Place:
+    """Made for one execution. `sandbox` and `folders` are there once `start` has succeeded."""
+
+    def __init__(self, job: JobContext, task: TaskInJob, trial: str) -> None:
+        self.job = job
+        self.task = task
+        self.trial = trial
+        self.settings = task.task.settings
+        self.kept = job.config.keep_sandbox
+        self.scratch = (job.folder.parent / KEPT if self.kept else job.scratch) / trial
+        self.sandbox: Sandbox | None = None
+        self._image: Image | None = None
+        self._folders: TrialFolders | None = None
+
+    @property
+    def image(self) -> Image:
+        """The image that the sandbox was made from."""
+        assert self._image is not None
+        return self._image
+
+    @property
+    def folders(self) -> TrialFolders:
+        """The host's folders behind the sandbox."""
+        assert self._folders is not None
+        return self._folders
+
+    async def start(
+        self,
+        purpose: Literal["agent", "verifier"],
+        *,
+        solution: Path | None = None,
+        workspace: Path | None = None,
+    ) -> list[SandboxStarted | SandboxFailed | WarningRaised]:
+        """Have a sandbox; the events say whether there is one, and what it lacks."""
+        job = self.job
+        clock = job.clock
+        phase: Literal["build", "start"] = "build"
+        begun = clock.monotonic()
+        try:
+            self._image = await self.task.image()
+            phase = "start"
+            begun = clock.monotonic()
+            with anyio.fail_after(job.config.start_timeout_sec):
+                self.sandbox = await self._create(self._image, solution, workspace)
+        except (SandboxError, TimeoutError, OSError) as error:
+            failure: Exception = error
+            if isinstance(error, TimeoutError):
+                failure = SandboxStartTimeout(
+                    f"no sandbox within {job.config.start_timeout_sec:g} s"
+                )
+            return [
+                SandboxFailed(
+                    purpose=purpose,
+                    backend=job.backend.name,
+                    image=self._image.name if self._image else self.settings.sandbox.docker_image,
+                    phase=phase,
+                    error=str(failure),
+                    category=failure.category
+                    if isinstance(failure, SandboxError)
+                    else "host_failed",
+                    duration=round(clock.monotonic() - begun, 6),
+                )
+            ]
+        image = self._image
+        return [
+            SandboxStarted(
+                purpose=purpose,
+                backend=job.backend.name,
+                sandbox_id=self.sandbox.id,
+                image=image.name,
+                image_digest=image.digest,
+                repository_digest=image.repository_digest,
+                workspace=self.folders.workspace,
+                limits=self._limits(),
+                build_seconds=image.build_seconds,
+                start_seconds=round(clock.monotonic() - begun, 6),
+            ),
+            *(WarningRaised(code=code, message=message) for code, message in self.sandbox.warnings),
+        ]
+
+    async def _create(self, image: Image, solution: Path | None, workspace: Path | None) -> Sandbox:
+        job, settings = self.job, self.settings
+        workdir = settings.sandbox.workdir or image.workdir or "/app"
+        self._folders = TrialFolders(self.scratch, workspace=workdir)
+        await self._folders.prepare(prompt=self.task.task.prompt, solution=solution)
+        return await job.backend.create(
+            SandboxSpec(
+                job=job.job,
+                trial=self.trial,
+                log_id=job.log_id,
+                image=image,
+                workdir=workdir,
+                env=resolve_env(settings.sandbox.env, job.environ).values,
+                limits=self._limits(),
+                mounts=self._folders.mounts(),
+                scratch=self.scratch,
+                workspace=workspace,
+                separate_users=(settings.agent.user or settings.verifier.user) is not None,
+            )
+        )
+
+    def _limits(self) -> Limits:
+        config, sandbox = self.job.config, self.settings.sandbox
+        return Limits(
+            cpus=config.cpus or sandbox.cpus,
+            memory_mb=config.memory_mb or sandbox.memory_mb,
+            storage_mb=sandbox.storage_mb,
+            network=sandbox.network,
+        )
+
+    async def make_scratch(self) -> None:
+        """Make the scratch folder, for what has to lie in it before the sandbox is made."""
+        await to_thread.run_sync(_make_private, self.scratch)
+
+    def give_up(self, removed: Removed) -> str | None:
+        """Hand the sandbox to the reaper; gives the id of one that is kept instead."""
+        sandbox, self.sandbox = self.sandbox, None
+        if sandbox is None:
+            return None
+        if self.kept:
+            return sandbox.id
+
+        async def gone(seconds: float, error: str | None) -> None:
+            await to_thread.run_sync(remove_tree, self.scratch)
+            await removed(sandbox.id, seconds, error)
+
+        self.job.reaper.take(sandbox, gone)
+        return None
+
+
+def _make_private(folder: Path) -> None:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
