@@ -16,6 +16,7 @@ from .model import (
     TaskWarning,
     VerifierSettings,
 )
+from .plain import plain
 from .reader import Table, as_list, as_number, as_table, as_text, describe
 
 NETWORK_MODES = ("public", "no-network", "allowlist")
@@ -70,7 +71,7 @@ class _Parser:
             artifacts=self.artifacts(),
             verifiers=self.verifiers(),
             solution_env=self.solution_env(),
-            metadata=top.take("metadata", "a table", as_table) or {},
+            metadata=plain(top.take("metadata", "a table", as_table) or {}),
         )
         top.finish()
         return settings
@@ -340,7 +341,9 @@ class _Parser:
 
     def is_folder(self, value: Any, names: tuple[str, ...]) -> bool:
         """Whether a setting is the short form that names the folder, one that is read anyway."""
-        return as_text(value) is not None and str(value).strip().strip("/") in names
+        return (
+            as_text(value) is not None and str(value).strip().removeprefix("./").strip("/") in names
+        )
 
     def not_honoured(self, table: Table, name: str) -> None:
         if table.raw(name):
