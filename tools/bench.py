@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import services
-from engine import EngineError
+from docker_engine import EngineError
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 

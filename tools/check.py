@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 import services
-from engine import EngineError
+from docker_engine import EngineError
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent

@@ -19,7 +19,7 @@ import sys
 from pathlib import Path
 
 import services
-from engine import Engine, EngineError
+from docker_engine import Engine, EngineError
 
 ROOT = Path(__file__).resolve().parents[1]
 TRIALOG = Path(sys.executable).parent / "trialog"

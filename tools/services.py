@@ -24,7 +24,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from engine import Engine, EngineError
+from docker_engine import Engine, EngineError
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / ".test-services"
