@@ -1,0 +1,1 @@
+"""What is read: pure folds from events to documents, and the writer that puts them on disk."""

@@ -1,0 +1,170 @@
+"""Which files a trial and a job have, and how each is made. A new kind of file is a new entry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+import msgspec
+
+from ..events.errors import LogCorrupt, LogError
+from ..events.kinds import VerifierFailed, VerifierScored
+from ..events.values import BlobRef
+from .document import document
+from .result import result
+from .rewards import rewards
+from .steps import state_blobs, steps
+from .summary import SummaryFold
+from .trajectory import trajectory, trajectory_blobs
+from .trial import TrialView
+
+Blobs = Mapping[str, bytes]
+"""Bytes by the blob's name."""
+
+
+class TrialDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """A kind of file that every execution has."""
+
+    path: str
+    """Below the execution's folder."""
+    render: Callable[[TrialView, Blobs], bytes | None]
+    """The bytes; None when the file is not due yet."""
+    blobs: Callable[[TrialView], Iterable[BlobRef]] = lambda view: ()
+    """The blobs whose bytes it needs."""
+    grows: bool = False
+    """It still changes after TrialFinished."""
+
+
+class JobDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """A kind of file that every job has."""
+
+    path: str
+    """Below the job's folder."""
+    render: Callable[[SummaryFold], bytes | None]
+
+
+class Copy(msgspec.Struct, frozen=True):
+    """A file that is a blob by nature."""
+
+    path: str
+    blob: BlobRef
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """A file that could not be made, and why."""
+
+    path: str
+    error: Exception
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.error}"
+
+
+class Files(msgspec.Struct, frozen=True, kw_only=True):
+    """All files of a folder, as the log has them."""
+
+    documents: dict[str, bytes] = {}
+    copies: list[Copy] = []
+    problems: list[Problem] = []
+    due: bool = True
+    """They are all there by now: the execution is over, or waits for a person. Before that some
+    may still be missing, or older."""
+
+
+def _result(view: TrialView, blobs: Blobs) -> bytes | None:
+    found = result(view)
+    return None if found is None else document(found)
+
+
+def _rewards(view: TrialView, blobs: Blobs) -> bytes:
+    return rewards(view)
+
+
+def _summary(fold: SummaryFold) -> bytes | None:
+    found = fold.summary()
+    return None if found is None else document(found)
+
+
+TRIAL_DOCUMENTS = (
+    TrialDocument(path="steps.jsonl", render=steps, blobs=state_blobs),
+    TrialDocument(path="rewards.jsonl", render=_rewards, grows=True),
+    TrialDocument(path="trajectory.json", render=trajectory, blobs=trajectory_blobs),
+    TrialDocument(path="result.json", render=_result),
+)
+"""In the order in which they are written: result.json is last, so that it says all is there."""
+
+JOB_DOCUMENTS = (JobDocument(path="summary.json", render=_summary),)
+
+CONSOLE = "verifier/test-stdout.txt"
+ARTIFACTS = "artifacts"
+ELSEWHERE = ("reviews",)
+"""Folders of a job that other projections own."""
+
+
+def needed_blobs(view: TrialView) -> list[BlobRef]:
+    """The blobs whose bytes the trial's documents need, each once."""
+    found = (ref for kind in TRIAL_DOCUMENTS for ref in kind.blobs(view))
+    return list({ref.blob: ref for ref in found}.values())
+
+
+def trial_files(
+    view: TrialView, blobs: Blobs, missing: Mapping[str, LogError] | None = None
+) -> Files:
+    """An execution's files. `missing` has the blobs that could not be read, and why.
+
+    A file that can't be made is a problem of its own; the others are made all the same.
+    """
+    documents: dict[str, bytes] = {}
+    problems: list[Problem] = []
+    for kind in TRIAL_DOCUMENTS:
+        blocked = view.blocked or (view.blocked_after_finish if kind.grows else None)
+        lost = (missing[r.blob] for r in kind.blobs(view) if r.blob in missing) if missing else ()
+        reason = blocked or next(iter(lost), None)
+        if reason is not None:
+            problems.append(Problem(kind.path, reason))
+            continue
+        try:
+            rendered = kind.render(view, blobs)
+        except LogCorrupt as corrupt:
+            problems.append(Problem(kind.path, corrupt))
+        else:
+            if rendered is not None:
+                documents[kind.path] = rendered
+    copies: list[Copy] = []
+    if view.blocked is None:
+        copies = _copies(view, problems)
+    due = view.finish is not None or view.awaiting_review
+    return Files(documents=documents, copies=copies, problems=problems, due=due)
+
+
+def job_files(fold: SummaryFold) -> Files:
+    """A job's own files."""
+    documents: dict[str, bytes] = {}
+    problems: list[Problem] = []
+    for kind in JOB_DOCUMENTS:
+        if fold.blocked is not None:
+            problems.append(Problem(kind.path, fold.blocked))
+        elif (rendered := kind.render(fold)) is not None:
+            documents[kind.path] = rendered
+    return Files(documents=documents, problems=problems)
+
+
+def _copies(view: TrialView, problems: list[Problem]) -> list[Copy]:
+    """Console output and artifacts. A path that is no plain one below artifacts/ is a problem."""
+    copies: dict[str, Copy] = {}
+    for part in view.grading.values():
+        graded: VerifierScored | VerifierFailed | None = part.scored or part.failed
+        if graded is not None and graded.verifier_kind == "script" and graded.output is not None:
+            copies[CONSOLE] = Copy(CONSOLE, graded.output.blob)
+    for artifact in view.artifacts.artifacts if view.artifacts else ():
+        path = f"{ARTIFACTS}/{artifact.path}"
+        if is_plain(artifact.path):
+            copies[path] = Copy(path, artifact.blob)
+        else:
+            reason = ValueError("this path would leave the folder, or is none; it is not written")
+            problems.append(Problem(path, reason))
+    return list(copies.values())
+
+
+def is_plain(path: str) -> bool:
+    """Whether a relative path stays where it starts, on every system's rules that matter here."""
+    return "\0" not in path and all(part not in ("", ".", "..") for part in path.split("/"))

@@ -1,0 +1,123 @@
+"""RFC 6902: a JSON patch applied to a value in place, with the order of keys kept.
+
+A key that is replaced keeps its place; one that is added goes to the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import msgspec
+
+from ..events.values import Json
+
+
+class PatchError(ValueError):
+    """A patch does not fit the value that it is applied to."""
+
+
+def apply_patch(value: Json, patch: Sequence[Json]) -> Json:
+    """The patched value; containers inside `value` are changed in place."""
+    holder: list[Json] = [value]
+    for operation in patch:
+        try:
+            _apply(holder, operation)
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise PatchError(f"{_shown(operation)} does not fit: {error!r}") from error
+    return holder[0]
+
+
+def _apply(holder: list[Json], operation: dict[str, Json]) -> None:
+    path: str = operation["path"]
+    match operation["op"]:
+        case "add":
+            _insert(holder, path, _fresh(operation["value"]))
+        case "remove":
+            _take(holder, path)
+        case "replace":
+            parent, key = _place(holder, path)
+            parent[key]  # must be there
+            parent[key] = _fresh(operation["value"])
+        case "move":
+            source: str = operation["from"]
+            if path.startswith(f"{source}/"):
+                raise ValueError("a value can't move into itself")
+            _insert(holder, path, _take(holder, source))
+        case "copy":
+            parent, key = _place(holder, operation["from"])
+            _insert(holder, path, _fresh(parent[key]))
+        case "test":
+            parent, key = _place(holder, path)
+            if not _equal(parent[key], operation["value"]):
+                raise ValueError("the value at this place is another one")
+        case other:
+            raise ValueError(f"{other!r} is no operation")
+
+
+def _insert(holder: list[Json], path: str, value: Json) -> None:
+    parent, key = _place(holder, path, adding=True)
+    if parent is not holder and isinstance(parent, list):
+        parent.insert(key, value)  # pyright: ignore[reportUnknownMemberType] - any JSON
+    else:
+        parent[key] = value
+
+
+def _take(holder: list[Json], path: str) -> Json:
+    parent, key = _place(holder, path)
+    if parent is holder:
+        raise ValueError("the whole value can't be removed")
+    return parent.pop(key)
+
+
+def _place(holder: list[Json], path: str, *, adding: bool = False) -> tuple[Any, Any]:
+    """The container and key that a JSON pointer names; `adding` allows the place after the end."""
+    parent: Any = holder
+    key: Any = 0
+    if path and not path.startswith("/"):
+        raise ValueError(f"{path!r} is no JSON pointer")
+    for part in path.split("/")[1:]:
+        parent = parent[key]
+        key = _key(parent, part, adding)
+    return parent, key
+
+
+def _key(parent: Json, part: str, adding: bool) -> int | str:
+    if isinstance(parent, dict):
+        return part.replace("~1", "/").replace("~0", "~")
+    if isinstance(parent, list):
+        return _index(part, len(cast("Sequence[Json]", parent)), adding)
+    raise TypeError(f"{part!r} leads through what is no object or array")
+
+
+def _index(part: str, length: int, adding: bool) -> int:
+    if part == "-" and adding:
+        return length
+    plain = part.isascii() and part.isdigit() and (part == "0" or part[0] != "0")
+    if not plain or int(part) > length or (int(part) == length and not adding):
+        raise ValueError(f"{part!r} is no index into {length} items")
+    return int(part)
+
+
+def _equal(a: Json, b: Json) -> bool:
+    """Equal as JSON: true is not 1, and the order of keys does not count."""
+    if isinstance(a, bool) or isinstance(b, bool):
+        return a is b
+    if isinstance(a, dict) and isinstance(b, dict):
+        left, right = cast("dict[str, Json]", a), cast("dict[str, Json]", b)
+        return left.keys() == right.keys() and all(_equal(left[k], right[k]) for k in left)
+    if isinstance(a, list) and isinstance(b, list):
+        ours, theirs = cast("Sequence[Json]", a), cast("Sequence[Json]", b)
+        return len(ours) == len(theirs) and all(map(_equal, ours, theirs))
+    return bool(a == b)
+
+
+def _fresh(value: Json) -> Json:
+    """A copy, so that later operations change neither the patch nor what was copied."""
+    if isinstance(value, dict | list):
+        return msgspec.json.decode(msgspec.json.encode(value))
+    return value
+
+
+def _shown(operation: Json) -> str:
+    return msgspec.json.encode(operation).decode(errors="replace")[:200]

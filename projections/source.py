@@ -1,0 +1,186 @@
+"""Reading a job out of its log: from events to the bytes of its files, one trial at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from anyio import to_thread
+
+from ..events.codec import decode
+from ..events.envelope import RecordedEvent
+from ..events.errors import LogCorrupt, LogError
+from ..events.kinds import TrialStarted
+from ..events.kinds.parts import Continues
+from ..events.log import BlobStore, EventLog
+from .errors import JobUnknown
+from .files import TRIAL_DOCUMENTS, Files, Problem, job_files, needed_blobs, trial_files
+from .summary import SummaryFold
+from .trial import TrialFold, TrialView
+
+PAGE = 1000
+"""Events of a job's own stream that are read at a time."""
+MAX_CONTINUED = 100
+"""Executions in a row that go on from each other, at most."""
+
+
+async def read_trial(log: EventLog, trial: str, *, until: int | None = None) -> list[RecordedEvent]:
+    """A trial's events, after those of the execution that it goes on from.
+
+    `until` leaves out what has a higher position. Raises LogCorrupt where the log does not have
+    what the trial says it goes on from.
+    """
+    events = up_to(await log.read(f"trial/{trial}"), until)
+    first = events
+    for _ in range(MAX_CONTINUED):
+        place = _continues(first)
+        if place is None:
+            return events
+        first = (await log.read(place.stream))[: place.version]
+        if len(first) < place.version or first[-1].hash.hex() != place.hash:
+            raise LogCorrupt(
+                f"stream {events[-1].stream!r}",
+                f"it goes on from {place.stream!r} version {place.version}, "
+                "which is not in the log or is another event",
+            )
+        events = first + events
+    raise LogCorrupt(
+        f"stream 'trial/{trial}'", f"it goes on from more than {MAX_CONTINUED} executions"
+    )
+
+
+async def trial_view(log: EventLog, trial: str) -> TrialView | None:
+    """An execution as its events tell it, None before the first. Raises LogCorrupt."""
+    return await to_thread.run_sync(_fed, TrialFold(), await read_trial(log, trial))
+
+
+async def files_of(blobs: BlobStore, view: TrialView) -> Files:
+    """An execution's files, with the blobs that their texts are in."""
+    found: dict[str, bytes] = {}
+    missing: dict[str, LogError] = {}
+    for ref in needed_blobs(view):
+        try:
+            found[ref.blob] = await blobs.get(ref)
+        except LogError as error:
+            missing[ref.blob] = error
+    return await to_thread.run_sync(trial_files, view, found, missing)
+
+
+def no_files(reason: LogCorrupt) -> Files:
+    """Every document of a trial is a problem, for this reason."""
+    return Files(problems=[Problem(kind.path, reason) for kind in TRIAL_DOCUMENTS])
+
+
+class JobSource:
+    """A job's files as the log has them; with `until`, as it had them at that position.
+
+    Keeps the summary's fold, so that one trial's end costs one trial's reading. What is kept of a
+    trial afterwards is a line in the summary.
+    """
+
+    def __init__(self, log: EventLog, job: str, *, until: int | None = None) -> None:
+        self.job = job
+        self._log = log
+        self._until = until
+        self._summary = SummaryFold()
+        self._version = 0
+        self._open: dict[str, tuple[TrialFold, int]] = {}
+        """Folds of trials in flight, with the versions that they have seen."""
+
+    async def trials(self) -> list[str]:
+        """Every execution's name, in the order in which they were scheduled."""
+        await self._read_job()
+        return self._summary.trials
+
+    async def folder(self) -> str:
+        """The job's folder, relative to the log's. Raises JobUnknown."""
+        await self._read_job()
+        if self._summary.started is None:
+            if self._summary.blocked is not None:
+                raise self._summary.blocked
+            raise JobUnknown(self.job, self._until)
+        return self._summary.started.folder
+
+    async def trial(self, trial: str) -> Files | None:
+        """An execution's files, None before its first event. Its part of the summary is kept."""
+        if trial not in self._summary:
+            await self._read_job()
+        try:
+            events = await read_trial(self._log, trial, until=self._until)
+            view = await to_thread.run_sync(_fed, TrialFold(), events)
+        except LogCorrupt as corrupt:
+            self._keep(trial, corrupt)
+            return no_files(corrupt)
+        if view is None:
+            return None
+        self._keep(trial, view, events)
+        return await files_of(self._log.blobs, view)
+
+    async def summary(self) -> Files:
+        """The job's own files, from everything that the log has now."""
+        await self._read_job()
+        for trial in self._summary.open_trials:
+            await self._catch_up(trial)
+        return await to_thread.run_sync(job_files, self._summary)
+
+    async def _read_job(self) -> None:
+        """Take in what is new in the job's own stream."""
+        while True:
+            page = await self._log.read(f"job/{self.job}", after=self._version, limit=PAGE)
+            events = up_to(page, self._until)
+            self._summary.feed(events)
+            if events:
+                self._version = events[-1].version
+            if len(events) < PAGE:
+                return
+
+    async def _catch_up(self, trial: str) -> None:
+        """Take in what is new of a trial that had not finished."""
+        fold, seen = self._open.get(trial, (None, 0))
+        try:
+            if fold is None:
+                fold = TrialFold(keep=False)
+                events = await read_trial(self._log, trial, until=self._until)
+            else:
+                events = up_to(await self._log.read(f"trial/{trial}", after=seen), self._until)
+            view = await to_thread.run_sync(_fed, fold, events) if events else None
+        except LogCorrupt as corrupt:
+            self._keep(trial, corrupt)
+            return
+        if view is not None:
+            self._open[trial] = fold, events[-1].version
+            self._keep(trial, view, events)
+
+    def _keep(
+        self, trial: str, known: TrialView | LogCorrupt, events: Iterable[RecordedEvent] = ()
+    ) -> None:
+        if trial in self._summary:
+            self._summary.trial(trial, known, events)
+        if isinstance(known, TrialView) and known.finish is not None:
+            self._open.pop(trial, None)
+
+
+def up_to(events: list[RecordedEvent], position: int | None) -> list[RecordedEvent]:
+    """Those at a position and before; all where there is none."""
+    if position is None:
+        return events
+    return [event for event in events if event.position <= position]
+
+
+def _continues(events: list[RecordedEvent]) -> Continues | None:
+    """The place that a stream goes on from, as its first event says."""
+    if not events or events[0].kind != TrialStarted.__name__:
+        return None
+    try:
+        started = decode(events[0])
+    except LogCorrupt:
+        return None  # the fold meets it too, and says so
+    return started.continues if isinstance(started, TrialStarted) else None
+
+
+def _fed(fold: TrialFold, events: list[RecordedEvent]) -> TrialView | None:
+    """The view after these events. Raises what stopped the fold before there was one."""
+    fold.feed(events)
+    view = fold.record()
+    if view is None and fold.blocked is not None:
+        raise fold.blocked
+    return view

@@ -1,0 +1,141 @@
+"""steps.jsonl: a line an action, with the acting app's state before and after it.
+
+States are rebuilt from those that were recorded in full and the patches on them. A value over
+16 KiB stays the reference to its blob.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+import msgspec
+
+from ..events.errors import LogCorrupt
+from ..events.kinds import ActionTaken, EnvironmentReset
+from ..events.kinds.parts import StateChange
+from ..events.values import BlobRef, Json, Text, as_blob_ref
+from .document import compact, line, seconds
+from .patch import PatchError, apply_patch
+from .trial import StepReward, TrialView
+
+
+class StepLine(msgspec.Struct, frozen=True):
+    """One line of steps.jsonl."""
+
+    event_id: str
+    turn: int
+    app: str
+    action: str
+    arguments: Json | None
+    observation: Json | None
+    error: Text | None
+    previous_state: msgspec.Raw | None
+    current_state: msgspec.Raw | None
+    rewards: tuple[StepReward, ...]
+    started_at: str
+    duration_sec: float | None
+
+
+def steps(view: TrialView, blobs: Mapping[str, bytes]) -> bytes:
+    """The file's bytes. `blobs` has those that `state_blobs` names.
+
+    Raises LogCorrupt where a patch does not fit the state it was made for.
+    """
+    world: dict[str, _State] = {}
+    lines: list[bytes] = []
+    for happened in view.history:
+        match happened.payload:
+            case EnvironmentReset(apps=apps):
+                world.update((name, _State(app.state)) for name, app in apps.items())
+            case ActionTaken() as step:
+                previous = world.get(step.app)
+                previous_raw = previous.raw if previous else None
+                if step.states:
+                    _change(world, step.states, blobs, happened.id)
+                current = world.get(step.app)
+                lines.append(
+                    line(
+                        StepLine(
+                            happened.id,
+                            step.turn,
+                            step.app,
+                            step.action,
+                            step.arguments,
+                            step.observation,
+                            step.error,
+                            previous_raw,
+                            current.raw if current else None,
+                            view.step_rewards.get(happened.id, ()),
+                            step.started_at,
+                            seconds(step.duration),
+                        )
+                    )
+                )
+            case _:
+                pass
+    return b"".join(lines)
+
+
+def state_blobs(view: TrialView) -> list[BlobRef]:
+    """The states that are blobs and have patches on them, so that their bytes are needed."""
+    latest: dict[str, BlobRef | None] = {}
+    needed: list[BlobRef] = []
+    for happened in view.history:
+        match happened.payload:
+            case EnvironmentReset(apps=apps):
+                latest.update((name, as_blob_ref(app.state)) for name, app in apps.items())
+            case ActionTaken(states=states):
+                for name, change in states.items():
+                    if change.patch is None:
+                        latest[name] = as_blob_ref(_full(change))
+                    elif (ref := latest.get(name)) is not None:
+                        needed.append(ref)
+                        latest[name] = None
+            case _:
+                pass
+    return needed
+
+
+class _State:
+    """An app's state: its JSON text, and a tree that patches are applied to once there is one."""
+
+    __slots__ = ("_tree", "raw")
+
+    def __init__(self, value: Json) -> None:
+        self.raw = msgspec.Raw(compact(value))
+        self._tree: tuple[Json] | None = None
+
+    def patch(self, operations: list[Json], blobs: Mapping[str, bytes]) -> None:
+        if self._tree is None:
+            value = msgspec.json.decode(self.raw)
+            if (ref := as_blob_ref(value)) is not None:
+                value = msgspec.json.decode(blobs[ref.blob])
+            self._tree = (value,)
+        value = apply_patch(self._tree[0], operations)
+        self._tree = (value,)
+        self.raw = msgspec.Raw(compact(value))
+
+
+def _change(
+    world: dict[str, _State],
+    changes: Mapping[str, StateChange],
+    blobs: Mapping[str, bytes],
+    event_id: str,
+) -> None:
+    for name, change in changes.items():
+        if change.patch is None:
+            world[name] = _State(_full(change))
+        elif (state := world.get(name)) is None:
+            raise LogCorrupt(f"event {event_id}", f"a patch on app {name!r}, which has no state")
+        else:
+            try:
+                state.patch(change.patch, blobs)
+            except PatchError as error:
+                raise LogCorrupt(f"event {event_id}", f"state of app {name!r}: {error}") from error
+
+
+def _full(change: StateChange) -> Json:
+    """The state in a change: a list of one, or the blob that holds it."""
+    full = change.full
+    return cast("Sequence[Json]", full)[0] if isinstance(full, list) else full

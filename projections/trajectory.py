@@ -1,0 +1,286 @@
+"""trajectory.json: what the agent did, in ATIF 1.7 (Agent Trajectory Interchange Format).
+
+The format is not ours, so its own habits hold: keys without a value are left out, and texts are
+written in full, also those that the log keeps as blobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Literal, cast
+
+import msgspec
+
+from ..events.kinds import ActionTaken, AgentMessage, EnvironmentReset, ModelCalled
+from ..events.values import BlobRef, Json, Text, as_blob_ref, unescape, valid_text
+from .document import compact, document, seconds
+from .result import answer
+from .trial import TrialView
+from .usage import usage_total
+
+SCHEMA = "ATIF-v1.7"
+
+
+class AtifAgent(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Who acted."""
+
+    name: str
+    version: str
+    model_name: str | None = None
+
+
+class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One action."""
+
+    tool_call_id: str
+    function_name: str
+    arguments: dict[str, Json]
+    extra: dict[str, Json] | None = None
+
+
+class ObservationResult(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What came of an action."""
+
+    source_call_id: str | None = None
+    content: str | None = None
+    extra: dict[str, Json] | None = None
+
+
+class Observation(msgspec.Struct, frozen=True):
+    """What came of a step's actions."""
+
+    results: list[ObservationResult]
+
+
+class Metrics(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a model call used."""
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cached_tokens: int | None = None
+    cost_usd: float | None = None
+
+
+class AtifStep(msgspec.Struct, omit_defaults=True):
+    """One turn of the dialogue; built up while the events are read."""
+
+    step_id: int
+    source: Literal["system", "user", "agent"]
+    message: str
+    timestamp: str | None = None
+    model_name: str | None = None
+    reasoning_content: str | None = None
+    tool_calls: list[ToolCall] | None = None
+    observation: Observation | None = None
+    metrics: Metrics | None = None
+    llm_call_count: int | None = None
+    extra: dict[str, Json] | None = None
+
+
+class FinalMetrics(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Sums over all model calls."""
+
+    total_prompt_tokens: int | None = None
+    total_completion_tokens: int | None = None
+    total_cached_tokens: int | None = None
+    total_cost_usd: float | None = None
+    total_steps: int | None = None
+
+
+class Trajectory(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """trajectory.json."""
+
+    schema_version: str
+    session_id: str
+    trajectory_id: str
+    agent: AtifAgent
+    steps: list[AtifStep]
+    notes: str | None = None
+    final_metrics: FinalMetrics
+    extra: dict[str, Json]
+
+
+def trajectory(view: TrialView, blobs: Mapping[str, bytes]) -> bytes:
+    """The file's bytes. `blobs` has those that `trajectory_blobs` names."""
+    started, agent = view.started, view.agent_started
+    steps = _Steps(blobs)
+    for happened in view.history:
+        match happened.payload:
+            case ActionTaken() as action:
+                steps.act(happened.id, action)
+            case AgentMessage() as message:
+                steps.say(happened.at, message)
+            case ModelCalled() as call:
+                steps.call(happened.id, call)
+            case EnvironmentReset(observation=observation) if observation is not None:
+                steps.add("user", steps.plain(observation), happened.at)
+            case _:
+                pass
+    if (final := answer(view)) is not None:
+        steps.answer(steps.plain(final))
+    notes = None
+    if not steps.steps:
+        notes = "No step of the agent was recorded; the format asks for at least one."
+        steps.add("system", "No step of the agent was recorded.", view.started_at)
+    used = usage_total(view.usages)
+    return document(
+        Trajectory(
+            schema_version=SCHEMA,
+            session_id=started.trial,
+            trajectory_id=started.trial,
+            agent=AtifAgent(
+                started.slot.agent,
+                (agent.version if agent else None) or "unknown",
+                started.slot.model or (agent.model if agent else None),
+            ),
+            steps=steps.steps,
+            notes=notes,
+            final_metrics=FinalMetrics(
+                used.input_tokens,
+                used.output_tokens,
+                used.cached_tokens,
+                used.cost_usd,
+                len(steps.steps),
+            ),
+            extra={"job": started.job, "task": started.slot.task},
+        )
+    )
+
+
+def trajectory_blobs(view: TrialView) -> Iterator[BlobRef]:
+    """The texts that are blobs and are written in full."""
+    values: list[Json | Text | None] = [answer(view)]
+    for happened in view.history:
+        match happened.payload:
+            case ActionTaken() as action:
+                values += (action.arguments, action.observation, action.error)
+            case AgentMessage() as message:
+                values += (message.text, message.reasoning)
+            case EnvironmentReset(observation=observation):
+                values.append(observation)
+            case _:
+                pass
+    for value in values:
+        if (ref := as_blob_ref(value)) is not None:
+            yield ref
+
+
+class _Steps:
+    """The steps so far. Events that name the same model call, or the same turn, share a step."""
+
+    def __init__(self, blobs: Mapping[str, bytes]) -> None:
+        self.steps: list[AtifStep] = []
+        self._blobs = blobs
+        self._by_call: dict[str, AtifStep] = {}
+        self._turn: int | None = None
+        """The turn of the last step, where it is an agent's that no model call is known of."""
+
+    def add(
+        self, source: Literal["system", "user", "agent"], message: str, at: str | None
+    ) -> AtifStep:
+        step = AtifStep(len(self.steps) + 1, source, message, at)
+        self.steps.append(step)
+        self._turn = None
+        return step
+
+    def call(self, event_id: str, call: ModelCalled) -> None:
+        if call.error is not None or call.purpose not in (None, "agent"):
+            return  # no turn of the agent's came of it; its cost is in the final metrics
+        used = call.usage
+        step = self.add("agent", "", call.started_at)
+        step.model_name = call.model_reported or call.model
+        step.metrics = Metrics(
+            used.input_tokens, used.output_tokens, used.cached_tokens, used.cost_usd
+        )
+        step.llm_call_count = 1
+        self._by_call[event_id] = step
+
+    def say(self, at: str, message: AgentMessage) -> None:
+        text = self.text(message.text)
+        match message.role:
+            case "system" | "user" as source:
+                self.add(source, text, at)
+            case "tool":
+                self._observe(at, text)
+            case "assistant":
+                step = self._by_call.get(message.model_call or "")
+                if step is None:
+                    step = self.add("agent", text, at)
+                    self._turn = message.turn
+                else:
+                    step.message = f"{step.message}\n{text}" if step.message else text
+                if message.reasoning is not None:
+                    step.reasoning_content = self.text(message.reasoning)
+
+    def act(self, event_id: str, action: ActionTaken) -> None:
+        step = self._by_call.get(action.model_call or "")
+        if step is None:
+            step = self._same_turn(action.turn) or self.add("agent", "", action.started_at)
+            self._turn = action.turn
+        call_id = action.tool_call or event_id
+        calls = step.tool_calls = step.tool_calls or []
+        calls.append(
+            ToolCall(
+                call_id,
+                action.action,
+                self._arguments(action.arguments),
+                {
+                    "app": action.app,
+                    "duration_sec": seconds(action.duration),
+                    "event_id": event_id,
+                    "observed_by": action.observed_by,
+                },
+            )
+        )
+        if action.error is not None:
+            extra: dict[str, Json] = {"error": True}
+            if action.observation is not None:
+                extra["observation"] = self._value(action.observation)
+            self._result(step, ObservationResult(call_id, self.text(action.error), extra))
+        elif action.observation is not None:
+            self._result(step, ObservationResult(call_id, self.plain(action.observation)))
+
+    def answer(self, text: str) -> None:
+        last = self.steps[-1] if self.steps else None
+        if last is None or last.source != "agent" or last.message != text:
+            self.add("agent", text, None)
+
+    def plain(self, value: Json) -> str:
+        """A value as text: a string as it is, anything else as JSON."""
+        value = self._value(value)
+        return value if isinstance(value, str) else compact(value).decode()
+
+    def text(self, text: Text) -> str:
+        """A text in full."""
+        return text if isinstance(text, str) else valid_text(self._blobs[text.blob])[0]
+
+    def _same_turn(self, turn: int) -> AtifStep | None:
+        return self.steps[-1] if self._turn == turn and self.steps else None
+
+    def _observe(self, at: str, text: str) -> None:
+        last = self.steps[-1] if self.steps else None
+        if last is None or last.source != "agent":
+            self.add("system", text, at)
+        else:
+            self._result(last, ObservationResult(None, text))
+
+    def _result(self, step: AtifStep, result: ObservationResult) -> None:
+        if step.observation is None:
+            step.observation = Observation([])
+        step.observation.results.append(result)
+
+    def _arguments(self, arguments: Json | None) -> dict[str, Json]:
+        value = None if arguments is None else self._value(arguments)
+        if value is None:
+            return {}
+        return cast("dict[str, Json]", value) if isinstance(value, dict) else {"value": value}
+
+    def _value(self, value: Json) -> Json:
+        """A user's value as it was before it was stored. A blob holds JSON, else plain text."""
+        if (ref := as_blob_ref(value)) is not None:
+            data = self._blobs[ref.blob]
+            try:
+                value = msgspec.json.decode(data)
+            except msgspec.DecodeError:
+                return valid_text(data)[0]
+        return unescape(value)
