@@ -32,6 +32,11 @@ class RedactingLog:
         self._blobs = RedactingBlobs(log.blobs, redactor)
 
     @property
+    def log_id(self) -> str:
+        """As the log."""
+        return self._log.log_id
+
+    @property
     def blobs(self) -> BlobStore:
         """The blobs; see RedactingBlobs for what is redacted in them."""
         return self._blobs

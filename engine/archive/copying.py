@@ -21,8 +21,8 @@ def copy_out(root_folder: Path, path: str, destination: Path, cap: int) -> list[
     """Copy a regular file, or every regular file below a folder; give back what was not copied.
 
     `path` is relative to `root_folder` (a leading slash is ignored) and no component of it may be
-    a link. A file becomes the file `destination`, a folder the folder; neither exists yet. Raises
-    TreeTooLarge over `cap` bytes in all, leaving what was copied before.
+    a link. A file becomes the file `destination`, which must not exist yet, a folder the folder,
+    which may. Raises TreeTooLarge over `cap` bytes in all, leaving what was copied before.
     """
     skips = Skips()
     parts = [part for part in os.fsencode(path).split(b"/") if part not in (b"", b".")]
@@ -74,7 +74,7 @@ class _Copier:
         self._check = cancellation_check()
 
     def folder(self, fd: int, destination: Path, path: bytes) -> None:
-        destination.mkdir()
+        destination.mkdir(exist_ok=True)
         below = Skips()
         for found in walk(fd, below):
             self._check()
@@ -121,8 +121,16 @@ class _Copier:
             self._skips.add(full, "it changed while the tree was read")
             return
         target = destination / os.fsdecode(found.path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        self.file(source, target)
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            os.close(source)
+            self._skips.add(full, f"its folder can't be made: {error.strerror}")
+            return
+        try:
+            self.file(source, target)
+        except FileExistsError:
+            self._skips.add(full, "another file was copied to its place before")
 
     def _claim(self, size: int) -> None:
         self._left -= size

@@ -1,0 +1,191 @@
+"""One sandbox: folders that stay, and phases that come and go."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import anyio
+from anyio import to_thread
+
+from ....events.kinds.parts import SkippedPath
+from ...archive import copy_out, pack_folder, remove_tree
+from ...errors import SandboxError, SandboxGone, SandboxStartTimeout
+from ..protocol import Command, Exit, Tree
+from .changes import list_changes
+from .layout import Layout, real_place
+from .limits import Held
+from .memory import memory_file, options_file
+from .phase import Phase
+from .records import MARK, forget_record
+
+
+class BubblewrapSandbox:
+    """A sandbox of bubblewrap's; made by BubblewrapBackend.create."""
+
+    def __init__(
+        self, box_id: str, own: Path, layout: Layout, held: Held, network: bool, state: Path
+    ) -> None:
+        self._id = box_id
+        self._own = own
+        self._layout = layout
+        self._held = held
+        self._state = state
+        self._phase: Phase | None = None
+        self._warnings = list(held.warnings)
+        if network:
+            self._warnings.append(
+                ("network_shared", "the task has a network: it is the host's own, ports included")
+            )
+
+    @property
+    def id(self) -> str:
+        """A random name; the phases' processes carry it."""
+        return self._id
+
+    @property
+    def warnings(self) -> list[tuple[str, str]]:
+        """Codes and messages of what could not be had as asked."""
+        return self._warnings
+
+    async def run(self, command: Command, output: Callable[[bytes], None]) -> Exit:
+        """Run one phase; see the protocol."""
+        if self._phase is not None:
+            raise SandboxError("a phase is running in this sandbox already")
+        if command.user not in (None, str(os.geteuid())):
+            raise SandboxError(
+                f"bubblewrap has one user inside, so nothing can run as {command.user!r}; "
+                "use --sandbox docker"
+            )
+        arguments, stdin = await to_thread.run_sync(self._descriptors, command)
+        begun = anyio.current_time()
+        killed_before = self._killed_for_memory()
+        phase = self._phase = Phase.start(
+            f"{MARK}{self._id}", command.argv, arguments, stdin, gated=self._held.anything
+        )
+        ended = False
+        try:
+            why = await phase.watch(
+                output,
+                apply=self._held.apply,
+                start_timeout=command.start_timeout,
+                seconds=command.timeout,
+                idle_seconds=command.idle_timeout,
+            )
+            left = phase.left
+            if why != "exit":
+                left = await phase.kill()
+            ended = True
+            code = phase.ended(output)
+            if why == "exit":
+                left = phase.left
+            duration = anyio.current_time() - begun
+            if why == "start":
+                raise SandboxStartTimeout(
+                    f"the phase did not start within {command.start_timeout:g} s"
+                )
+            if not phase.has_started:
+                raise await self._start_error(phase.complaint)
+        finally:
+            if not ended:
+                await phase.kill()
+            phase.close()
+            self._phase = None
+        return Exit(
+            ended_by=why,
+            code=code if why == "exit" else None,
+            duration=duration,
+            left=left,
+            out_of_memory=self._killed_for_memory() > killed_before,
+        )
+
+    def _killed_for_memory(self) -> int:
+        group = self._held.group
+        return 0 if group is None else group.killed_for_memory()
+
+    async def _start_error(self, complaint: str) -> SandboxError:
+        if not await to_thread.run_sync(self._own.is_dir):
+            return SandboxGone(f"the sandbox's folder {self._own} is gone")
+        return SandboxError(f"bubblewrap could not start: {complaint}")
+
+    def _descriptors(self, command: Command) -> tuple[int, int]:
+        if not self._own.is_dir():
+            raise SandboxGone(f"the sandbox's folder {self._own} is gone")
+        environment = self._layout.environment(command)
+        options = self._layout.arguments(environment)
+        if any("\0" in word for word in [*options, *command.argv]):
+            raise SandboxError("a program's words and variables can't hold a NUL byte")
+        arguments = options_file(options)
+        try:
+            if command.stdin:
+                return arguments, memory_file(command.stdin)
+            return arguments, os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        except BaseException:
+            os.close(arguments)
+            raise
+
+    async def save_tree(self, path: str, destination: Path, *, cap: int) -> Tree:
+        """Pack a folder; see the protocol."""
+        place = await to_thread.run_sync(self._real_place, path)
+        try:
+            return await to_thread.run_sync(pack_folder, place, destination, cap)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            if error.filename is None or destination.parent.exists():
+                raise await self._missing(path) from error
+            raise
+
+    async def _missing(self, path: str) -> SandboxError:
+        if await to_thread.run_sync(self._own.is_dir):
+            return SandboxError(f"there is no folder {path} in the sandbox")
+        return SandboxGone(f"the sandbox's folder {self._own} is gone")
+
+    def _real_place(self, path: str) -> Path:
+        place = self._layout.host_place(path)
+        if place is None:
+            raise SandboxError(f"{path} is the host's own, not the sandbox's")
+        try:
+            return real_place(*place)
+        except FileNotFoundError:
+            return Path(*place)
+
+    async def copy_file(self, path: str, destination: Path, *, cap: int) -> list[SkippedPath]:
+        """Copy a file or a folder's files out; see the protocol."""
+        if not await to_thread.run_sync(self._own.is_dir):
+            raise SandboxGone(f"the sandbox's folder {self._own} is gone")
+        place = self._layout.host_place(path)
+        if place is None:
+            return [SkippedPath(path=path, reason="it is the host's own, not the sandbox's")]
+        return await to_thread.run_sync(_copy, path, place, destination, cap)
+
+    async def changed_outside(self) -> list[str] | None:
+        """Paths in /tmp, /logs and HOME, which were empty in the beginning."""
+        return await to_thread.run_sync(list_changes, self._layout)
+
+    async def remove(self) -> None:
+        """Kill what runs and remove everything."""
+        if self._phase is not None:
+            await self._phase.kill()
+        await to_thread.run_sync(self.discard)
+
+    def discard(self) -> None:
+        """Remove everything, when nothing runs; blocks."""
+        remove_tree(self._own)
+        if self._held.group is not None:
+            self._held.group.remove()
+        forget_record(self._state, self._id)
+
+
+def _copy(path: str, place: tuple[Path, str], destination: Path, cap: int) -> list[SkippedPath]:
+    """Copy out; the paths that are given back are those that they have inside."""
+    folder, rest = place
+    skipped = copy_out(folder, rest, destination, cap)
+    if not skipped:
+        return []
+    top = path.rstrip("/")
+    inside: list[SkippedPath] = []
+    for each in skipped:
+        below = each.path.removeprefix(rest).lstrip("/") if rest else each.path
+        name = f"{top}/{below}" if below and below != "." else top
+        inside.append(SkippedPath(path=name, reason=each.reason, target=each.target))
+    return inside

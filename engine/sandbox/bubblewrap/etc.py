@@ -1,0 +1,90 @@
+"""What programs need of /etc, as a copy: no keys, no shadow, nothing of one machine's secrets."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+from pathlib import Path
+
+PARTS = (
+    "alternatives",
+    "bash.bashrc",
+    "ca-certificates",
+    "crypto-policies",
+    "debian_version",
+    "environment.d",
+    "fonts",
+    "gai.conf",
+    "group",
+    "host.conf",
+    "hosts",
+    "inputrc",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "lsb-release",
+    "locale.alias",
+    "localtime",
+    "magic",
+    "mime.types",
+    "nsswitch.conf",
+    "os-release",
+    "perl",
+    "pki/ca-trust",
+    "pki/tls/cert.pem",
+    "pki/tls/certs",
+    "pki/tls/openssl.cnf",
+    "protocols",
+    "python3",
+    "rpc",
+    "services",
+    "shells",
+    "ssl/cert.pem",
+    "ssl/certs",
+    "ssl/openssl.cnf",
+    "terminfo",
+    "timezone",
+)
+RESOLVER = "resolv.conf"
+"""Empty in the copy; with a network the host's is mounted over it."""
+
+
+def copy_etc(destination: Path, home: str) -> None:
+    """Copy what programs need into a new folder; the engine's user gets `home` as its home."""
+    destination.mkdir(mode=0o755)
+    for part in PARTS:
+        source = Path("/etc", part)
+        target = destination / part
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if source.is_dir() and not source.is_symlink():
+                shutil.copytree(source, target, symlinks=True, ignore_dangling_symlinks=True)
+            else:
+                shutil.copy2(source, target, follow_symlinks=False)
+        except (OSError, shutil.Error):
+            continue  # not there, or not for this user: then programs do without it
+    (destination / RESOLVER).touch()
+    (destination / "passwd").write_text(_users(home), encoding="utf-8")
+
+
+def user_name() -> str:
+    """The engine's user, by name where it has one."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return "user"
+
+
+def _users(home: str) -> str:
+    uid, gid = os.geteuid(), os.getegid()
+    lines = [f"{user_name()}:x:{uid}:{gid}:trialog:{home}:/bin/sh"]
+    try:
+        known = Path("/etc/passwd").read_text("utf-8", "replace").splitlines()
+    except OSError:
+        known = []
+    for line in known:
+        fields = line.split(":")
+        if len(fields) == 7 and fields[2] != str(uid) and int(fields[2]) < 1000:
+            lines.append(line)  # services' users; the people of this machine are nobody's business
+    return "\n".join([*lines, ""])

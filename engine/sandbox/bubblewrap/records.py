@@ -1,0 +1,104 @@
+"""Records of sandboxes that exist, so that a later engine can remove what a killed one left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+from ...archive import remove_tree
+from ..owner import is_dead, parse_owner
+from .cgroups import remove_group
+
+MARK = "trialog-bwrap:"
+"""Begins the name that a phase's bwrap process has in a list of processes; an id follows."""
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """One sandbox, or an engine's own folder (then without a trial)."""
+
+    id: str
+    owner: str
+    folder: str
+    """What to remove."""
+    log_id: str | None = None
+    trial: str | None = None
+    groups: list[str] = []
+
+
+def state_folder() -> Path:
+    """Where a user's records are; made for this user alone."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    base = Path(runtime) if runtime and os.access(runtime, os.W_OK) else Path(tempfile.gettempdir())
+    return base / f"trialog-bubblewrap-{os.geteuid()}"
+
+
+def prepare_state(folder: Path) -> None:
+    """Make the folder. Raises OSError when another user has made it, who could read along."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    status = os.lstat(folder)
+    if status.st_uid != os.geteuid():
+        raise PermissionError(
+            f"{folder} belongs to another user; remove it, or set XDG_RUNTIME_DIR"
+        )
+    if status.st_mode & 0o077:
+        folder.chmod(0o700)
+
+
+def write_record(state: Path, record: Record) -> None:
+    """Keep a record."""
+    (state / f"{record.id}.json").write_bytes(msgspec.json.encode(record))
+
+
+def forget_record(state: Path, record_id: str) -> None:
+    """Drop a record."""
+    (state / f"{record_id}.json").unlink(missing_ok=True)
+
+
+def reap_dead(state: Path, log_id: str | None) -> list[str]:
+    """Remove what dead engines left, of one log or of any; names of the trials."""
+    gone: list[str] = []
+    for file in sorted(state.glob("*.json")):
+        try:
+            record = msgspec.json.decode(file.read_bytes(), type=Record)
+        except (OSError, msgspec.DecodeError):
+            continue
+        owner = parse_owner(record.owner)
+        if owner is None or not is_dead(owner):
+            continue
+        if log_id is not None and record.log_id not in (None, log_id):
+            continue
+        for pid in find_phases(record.id):
+            _kill(pid)
+        for group in record.groups:
+            remove_group(Path(group))
+        remove_tree(Path(record.folder))
+        file.unlink(missing_ok=True)
+        if record.trial is not None:
+            gone.append(record.trial)
+    return gone
+
+
+def find_phases(record_id: str) -> list[int]:
+    """The bwrap processes of a sandbox that run."""
+    wanted = f"{MARK}{record_id}\0".encode()
+    found: list[int] = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            if (entry / "cmdline").read_bytes().startswith(wanted):
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except OSError:
+        return
