@@ -24,8 +24,7 @@ _COLON = "@"
 @asynccontextmanager
 async def scratch_folder(jobs_folder: Path, job: str) -> AsyncGenerator[Path]:
     """A folder for this process and job, gone afterwards."""
-    folder = jobs_folder / FOLDER / str(this_process()).replace(":", _COLON) / job
-    await to_thread.run_sync(_make, folder)
+    folder = await to_thread.run_sync(_make, jobs_folder, job)
     try:
         yield folder
     finally:
@@ -33,10 +32,12 @@ async def scratch_folder(jobs_folder: Path, job: str) -> AsyncGenerator[Path]:
             await to_thread.run_sync(_remove, folder)
 
 
-def _make(folder: Path) -> None:
+def _make(jobs_folder: Path, job: str) -> Path:
+    folder = jobs_folder / FOLDER / str(this_process()).replace(":", _COLON) / job
     folder.mkdir(parents=True, exist_ok=True)
     # What trials leave here is for nobody else on this machine, verifiers' files above all.
-    os.chmod(folder.parent, 0o711)
+    os.chmod(folder.parent, 0o700)
+    return folder
 
 
 def _remove(folder: Path) -> None:

@@ -7,7 +7,7 @@ import getpass
 import anyio
 
 from ...events.kinds import JobCancelled
-from ...projections.writer import write_summary, write_trial
+from ...projections.writer import JobFiles
 from ..errors import JobLocked
 from ..trial.decide import Cancel
 from ..trial.load import load_trial
@@ -38,12 +38,12 @@ async def cancel_job(services: Services, job: str, reason: str | None = None) ->
     with anyio.move_on_after(OWNER_SEC):
         while True:
             try:
-                with own(services.jobs_folder, job):
+                async with own(services.jobs_folder, job):
                     await _end_all(services, job)
                     return len(before)
             except JobLocked:
                 await anyio.sleep(LOOK_SEC)
-    with own(services.jobs_folder, job):  # raises JobLocked, which names the owner
+    async with own(services.jobs_folder, job):  # raises JobLocked, which names the owner
         return len(before)
 
 
@@ -62,7 +62,7 @@ async def _unfinished(services: Services, job: str) -> list[str]:
 async def _end_all(services: Services, job: str) -> None:
     state = await load_job(services.log, job)
     assert state.started is not None
-    folder = services.jobs_folder / state.started.folder
+    files = JobFiles(services.log, job, services.jobs_folder / state.started.folder)
     for name in await _unfinished(services, job):
         trial = TrialRecord(
             services.log, name, clock=services.clock, ids=services.ids,
@@ -71,11 +71,11 @@ async def _end_all(services: Services, job: str) -> None:
         ticket = trial.tell(Cancel())
         if ticket is not None:
             await ticket
-        await write_trial(services.log, name, folder)
+        await files.write_trial(name)
     if not state.finished:
         record = JobRecord(
             services.log, job, clock=services.clock, ids=services.ids, version=state.version
         )
         names = [e.trial for tries in state.executions.values() for e in tries]
         await finish_job(services.log, record, names, 0.0)
-    await write_summary(services.log, job, folder)
+    await files.write_summary()

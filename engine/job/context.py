@@ -9,6 +9,7 @@ import anyio
 
 from ...events.clock import Clock, Ids
 from ...events.log import EventLog
+from ...projections.writer import JobFiles
 from ..agents import Agent
 from ..reaper import Reaper
 from ..redact import Redactor
@@ -35,6 +36,7 @@ class JobContext:
         clock: Clock,
         ids: Ids,
         record: JobRecord,
+        files: JobFiles,
         reaper: Reaper,
         redactor: Redactor,
         tasks: Mapping[str, TaskInJob],
@@ -55,6 +57,7 @@ class JobContext:
         self.clock = clock
         self.ids = ids
         self.record = record
+        self.files = files
         self.reaper = reaper
         self.redactor = redactor
         self.tasks = tasks

@@ -12,7 +12,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from ...events.codec import decode_or_none
 from ...events.errors import LogUnavailable
 from ...events.kinds import JobCancelled, JobInterrupted, TrialAbandoned, TrialScheduled
-from ...projections.writer import write_summary
+from ...projections.errors import FilesUnwritable
 from ..trial.state import Stage, TrialState
 from .context import JobContext
 from .ending import TrialEnd
@@ -212,6 +212,6 @@ class Driver:
             if written != self._done:
                 written = self._done
                 try:
-                    await write_summary(context.log, context.job, context.folder)
-                except (OSError, LogUnavailable) as error:
+                    await context.files.write_summary()
+                except (FilesUnwritable, LogUnavailable) as error:
                     structlog.get_logger().warning("summary not written", why=str(error))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from typing import cast
 
 import msgspec
 
@@ -77,6 +78,16 @@ def removal(
     return SandboxRemoved(sandbox_id=sandbox_id, duration=duration, error=error, kept=kept)
 
 
+def _alone(error: Exception) -> Exception:
+    """The one error in a group of one."""
+    while isinstance(error, ExceptionGroup):
+        inner = cast("ExceptionGroup[Exception]", error).exceptions
+        if len(inner) != 1:
+            break
+        error = inner[0]
+    return error
+
+
 def fault(state: TrialState, error: Exception) -> list[TrialEvent]:
     """The end of a trial that a fault of the engine's, or of its machine, came upon.
 
@@ -84,6 +95,7 @@ def fault(state: TrialState, error: Exception) -> list[TrialEvent]:
     """
     if state.stage is Stage.FINISHED:
         return []
+    error = _alone(error)
     category = "host_failed" if isinstance(error, OSError) else "engine_fault"
     what = f"{type(error).__name__}: {error}"
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:

@@ -28,7 +28,7 @@ from ...events.kinds import (
     TrialUnscored,
     WorkspaceHardened,
 )
-from ...projections.writer import write_trial
+from ...projections.errors import FilesUnwritable
 from ..agents import AgentContext
 from ..errors import SandboxGone
 from ..sandbox.protocol import Sandbox
@@ -337,13 +337,12 @@ class _Execution:
     async def write_files(self) -> None:
         """Write the execution's files; where that fails, they can be rebuilt from the log."""
         try:
-            await write_trial(self.job.log, self.trial, self.job.folder)
-        except OSError as error:
-            message = (
-                f"the files of {self.trial} could not be written ({error.strerror or error}); "
-                f"`trialog rebuild {self.job.job}` writes them"
-            )
-            self.job.watch(Notice(level="error", message=message))
+            report = await self.job.files.write_trial(self.trial)
+        except FilesUnwritable as error:
+            self.job.watch(Notice(level="error", message=str(error)))
+        else:
+            for problem in report.problems:
+                self.job.watch(Notice(level="error", message=str(problem)))
 
     def end(self) -> TrialEnd:
         """How it ended."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import fcntl
 import os
 import socket
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
+from anyio import to_thread
 
 from ..errors import JobLocked
 
@@ -26,26 +27,29 @@ def lock_path(jobs_folder: Path, job: str) -> Path:
     return jobs_folder / ".locks" / f"{job}.lock"
 
 
-@contextmanager
-def own(jobs_folder: Path, job: str) -> Generator[None]:
+@asynccontextmanager
+async def own(jobs_folder: Path, job: str) -> AsyncGenerator[None]:
     """Own the job while the context lasts. Raises JobLocked, which names the owner."""
-    path = lock_path(jobs_folder, job)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    descriptor = await to_thread.run_sync(_take, lock_path(jobs_folder, job), job)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            owner = read_owner(path)
-            raise JobLocked(
-                job, owner.pid if owner else None, owner.host if owner else None
-            ) from None
-        os.ftruncate(descriptor, 0)
-        me = Owner(os.getpid(), socket.gethostname())
-        os.pwrite(descriptor, msgspec.json.encode(me), 0)
         yield
     finally:
         os.close(descriptor)
+
+
+def _take(path: Path, job: str) -> int:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        owner = read_owner(path)
+        raise JobLocked(job, owner.pid if owner else None, owner.host if owner else None) from None
+    os.ftruncate(descriptor, 0)
+    me = Owner(os.getpid(), socket.gethostname())
+    os.pwrite(descriptor, msgspec.json.encode(me), 0)
+    return descriptor
 
 
 def read_owner(path: Path) -> Owner | None:

@@ -15,7 +15,8 @@ from anyio import to_thread
 from msgspec.structs import replace
 
 from ...events.kinds import JobResumed, JobStarted
-from ...projections.writer import write_summary
+from ...projections.errors import FilesUnwritable
+from ...projections.writer import JobFiles
 from ..agents import agent_by_name
 from ..reaper import Reaper
 from ..redact import Redactor
@@ -65,7 +66,7 @@ async def run_job(
     services = replace(services, agent_env=config.agent_env, verifier_env=config.verifier_env)
     log = services.log
     job = await unused_job(log, services.clock, services.jobs_folder)
-    with own(services.jobs_folder, job):
+    async with own(services.jobs_folder, job):
         since = await log.last_position()
         snapshots = await take(list(tasks), log.blobs)
         record = JobRecord(log, job, clock=services.clock, ids=services.ids, version=0)
@@ -73,11 +74,7 @@ async def run_job(
             job=job,
             folder=job,
             config=msgspec.to_builtins(recorded),
-            versions={
-                "trialog": version("trialog"),
-                "python": platform.python_version(),
-                "platform": platform.platform(),
-            },
+            versions=await to_thread.run_sync(_versions),
             tasks=snapshots,
             slots=sum(1 for _ in slots(config, [t.task for t in snapshots])),
             pid=os.getpid(),
@@ -89,6 +86,14 @@ async def run_job(
             services, recorded, started, record, planned, executions,
             agents=agents, watch=watch, since=since, resumed=False,
         )  # fmt: skip
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "trialog": version("trialog"),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+    }
 
 
 async def plan_resume(services: Services, job: str, *, only: str | None) -> list[PlannedSlot]:
@@ -108,7 +113,7 @@ async def resume_job(
     state = await load_job(log, job)
     assert state.started is not None
     config = msgspec.convert(state.started.config, JobConfig)
-    with own(services.jobs_folder, job):
+    async with own(services.jobs_folder, job):
         since = await log.last_position()
         state = await load_job(log, job)
         assert state.started is not None
@@ -167,12 +172,13 @@ async def _drive(
                     message=f"the value of {name} is under 8 characters and is not redacted",
                 )
             )
+        files = JobFiles(log, started.job, folder)
         async with Reaper(deadline=config.stop_timeout_sec) as reaper:
             context = JobContext(
                 job=started.job, folder=folder, scratch=scratch, config=config, log=log,
                 log_id=services.log_id, backend=services.backend, clock=services.clock,
-                ids=services.ids, record=record, reaper=reaper, redactor=redactor, tasks=tasks,
-                agents=agents, agent_env=agent_env, verifier_env=verifier_env,
+                ids=services.ids, record=record, files=files, reaper=reaper, redactor=redactor,
+                tasks=tasks, agents=agents, agent_env=agent_env, verifier_env=verifier_env,
                 environ=services.environ, watch=watch, since=since,
             )  # fmt: skip
             driver = Driver(context, planned, executions)
@@ -187,7 +193,7 @@ async def _drive(
     if not driver.interrupted:
         trials = [e.scheduled.trial for tries in executions.values() for e in tries]
         await finish_job(services.log, record, trials, services.clock.monotonic() - begun)
-    summary = await write_summary(services.log, started.job, folder)
+    summary = await _write_summary(files, folder, watch)
     watch(
         JobClosed(
             job=started.job, folder=str(folder), interrupted=driver.interrupted,
@@ -217,3 +223,18 @@ def _secrets(services: Services, tasks: Mapping[str, TaskInJob]) -> dict[str, st
         resolved = resolve_env(task.task.settings.verifier.env, services.environ)
         secrets |= {name: resolved.values[name] for name in resolved.secrets}
     return {name: value for name, value in secrets.items() if value}
+
+
+async def _write_summary(files: JobFiles, folder: Path, watch: Watcher) -> dict[str, Any]:
+    try:
+        report = await files.write_summary()
+    except FilesUnwritable as error:
+        watch(Notice(level="error", message=str(error)))
+        return {}
+    for problem in report.problems:
+        watch(Notice(level="error", message=str(problem)))
+    return await to_thread.run_sync(_read, folder / "summary.json")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])

@@ -1,0 +1,176 @@
+"""Clocks, ids and sandboxes that do as they are told."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Literal
+
+import anyio
+import zstandard
+
+from trialog.engine.sandbox.protocol import (
+    Command,
+    Exit,
+    Image,
+    ImageRequest,
+    Sandbox,
+    SandboxSpec,
+    Tree,
+)
+from trialog.events.clock import format_time
+from trialog.events.kinds.parts import SkippedPath
+
+
+class TickingClock:
+    """Each look at it is a millisecond later; the monotonic clock stands still."""
+
+    def __init__(self, start: int = 1_790_000_000_000_000) -> None:
+        self._at = start
+
+    def now(self) -> str:
+        """One millisecond after the last look."""
+        self._at += 1000
+        return format_time(self._at)
+
+    def monotonic(self) -> float:
+        """Always the same, so that every duration is 0."""
+        return 100.0
+
+
+class CountingIds:
+    """Ids in order."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count(1)
+
+    def event_id(self) -> str:
+        """The next one, in the form of a UUIDv7."""
+        return f"01900000-0000-7000-8000-{next(self._numbers):012x}"
+
+    def suffix(self) -> str:
+        """The next one, as eight hex digits."""
+        return f"{next(self._numbers):08x}"
+
+
+Phase = Callable[["FakeSandbox", Command, Callable[[bytes], None]], Awaitable[Exit]]
+
+
+async def passes(sandbox: FakeSandbox, command: Command, output: Callable[[bytes], None]) -> Exit:
+    """An agent that writes an answer; a verifier that finds it right."""
+    if "test.sh" in command.argv[-1]:
+        output(b"PASS\n")
+        await sandbox.write("/logs/verifier/reward.txt", b"1.0\n")
+    else:
+        output(b"working\n")
+    return Exit(ended_by="exit", code=0, duration=0.0)
+
+
+class FakeSandbox:
+    """Runs `backend.phase` in place of a command."""
+
+    def __init__(self, backend: FakeBackend, spec: SandboxSpec) -> None:
+        self.backend = backend
+        self.spec = spec
+        self.phases = 0
+        self.removals = 0
+
+    @property
+    def id(self) -> str:
+        """By its trial."""
+        return f"fake-{self.spec.trial}"
+
+    @property
+    def warnings(self) -> list[tuple[str, str]]:
+        """None."""
+        return []
+
+    def folder(self, target: str) -> Path:
+        """The host's folder that is mounted at a path."""
+        return next(m.source for m in self.spec.mounts if m.target == target)
+
+    async def write(self, path: str, data: bytes) -> None:
+        """Write a file below a mount."""
+        folder, _, name = path.rpartition("/")
+        await anyio.Path(self.folder(folder), name).write_bytes(data)
+
+    async def run(self, command: Command, output: Callable[[bytes], None]) -> Exit:
+        """As the backend was told."""
+        self.phases += 1
+        self.backend.commands.append((self.spec.trial, command))
+        return await self.backend.phase(self, command, output)
+
+    async def save_tree(self, path: str, destination: Path, *, cap: int) -> Tree:
+        """An archive of nothing."""
+        await self.backend.on_save(self)
+        await anyio.Path(destination).write_bytes(zstandard.compress(b"\0" * 1024))
+        return Tree(size=0, files=0)
+
+    async def copy_file(self, path: str, destination: Path, *, cap: int) -> list[SkippedPath]:
+        """There is no file."""
+        return [SkippedPath(path=path, reason="no such file")]
+
+    async def changed_outside(self) -> list[str] | None:
+        """Nothing, unless the backend was told so."""
+        return self.backend.outside
+
+    async def remove(self) -> None:
+        """As the backend was told."""
+        self.removals += 1
+        await self.backend.on_remove(self)
+        self.backend.alive.discard(self.id)
+        self.backend.removed.append(self.id)
+
+
+async def nothing(*_: object) -> None:
+    """Do nothing."""
+    await anyio.lowlevel.checkpoint()
+
+
+class FakeBackend:
+    """A SandboxBackend whose every step can be replaced."""
+
+    name: Literal["docker", "bubblewrap"] = "bubblewrap"
+
+    def __init__(self, phase: Phase = passes) -> None:
+        self.phase = phase
+        self.on_prepare: Callable[[ImageRequest], Awaitable[None]] = nothing
+        self.on_create: Callable[[SandboxSpec], Awaitable[None]] = nothing
+        self.on_save: Callable[[FakeSandbox], Awaitable[None]] = nothing
+        self.on_remove: Callable[[FakeSandbox], Awaitable[None]] = nothing
+        self.outside: list[str] | None = []
+        self.commands: list[tuple[str, Command]] = []
+        self.alive: set[str] = set()
+        self.removed: list[str] = []
+        self.specs: list[SandboxSpec] = []
+        self.requests: list[ImageRequest] = []
+
+    async def prepare(self, request: ImageRequest) -> Image:
+        """The host's own system."""
+        self.requests.append(request)
+        await self.on_prepare(request)
+        return Image(name=None)
+
+    async def create(self, spec: SandboxSpec) -> Sandbox:
+        """A sandbox that does as told."""
+        self.specs.append(spec)
+        await self.on_create(spec)
+        sandbox = FakeSandbox(self, spec)
+        self.alive.add(sandbox.id)
+        return sandbox
+
+    async def reap(self, *, log_id: str | None = None) -> list[str]:
+        """Nothing is ever left."""
+        return []
+
+    async def aclose(self) -> None:
+        """Nothing to close."""
+
+    def agents_run(self) -> int:
+        """How many agent phases there were."""
+        return sum("test.sh" not in command.argv[-1] for _, command in self.commands)
+
+    def verifiers_run(self) -> int:
+        """How many verifier phases there were."""
+        return sum("test.sh" in command.argv[-1] for _, command in self.commands)
