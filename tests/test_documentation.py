@@ -96,3 +96,16 @@ def test_decisions_are_numbered_and_indexed() -> None:
     assert [f"{number:04}" for number in range(1, len(notes) + 1)] == [name[:4] for name in notes]
     index = (folder / "README.md").read_text("utf-8")
     assert [] == [name for name in notes if f"({name})" not in index]
+
+
+@pytest.mark.parametrize("part", ["events", "projections", "engine"])
+def test_the_map_names_every_module(part: str) -> None:
+    """ARCHITECTURE.md has a place for each module and each folder of a part, and no other."""
+    text = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
+    section = text.partition("## The map")[2].partition(f"`{part}/`, what")[2]
+    table = section.partition("\n\n`")[0].partition("\n## ")[0]
+    rows = [row.split("|")[1] for row in table.splitlines() if row.startswith("| `")]
+    named = {name.removesuffix("/") for row in rows for name in re.findall(r"`([\w/]+)`", row)}
+    modules = {path.stem for path in (ROOT / part).glob("[!_]*.py")}
+    folders = {path.parent.name for path in (ROOT / part).glob("*/__init__.py")}
+    assert modules | folders == named
