@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from .statistics import Interval, mean, mean_of, pass_at, rate
-from .statistics import wilson as wilson
 
 
 class Standing(msgspec.Struct, frozen=True):

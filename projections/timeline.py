@@ -1,0 +1,315 @@
+"""What happened, in plain words: a line an event, for every kind."""
+
+from __future__ import annotations
+
+from typing import assert_never, cast
+
+from ..events.codec import decode
+from ..events.envelope import RecordedEvent
+from ..events.errors import LogCorrupt, UnknownEvent
+from ..events.kinds import (
+    ActionTaken,
+    AgentFailed,
+    AgentFinished,
+    AgentMessage,
+    AgentStarted,
+    AppQueried,
+    ArtifactsSaved,
+    BlobsPruned,
+    EngineFault,
+    EnvironmentReset,
+    EpisodeEnded,
+    Event,
+    HindsightCredited,
+    HindsightFailed,
+    HumanReviewRequested,
+    HumanReviewSubmitted,
+    JobCancelled,
+    JobFinished,
+    JobInterrupted,
+    JobResumed,
+    JobStarted,
+    JudgeSampled,
+    LeaseLost,
+    LeaseTaken,
+    ModelCalled,
+    ProcessesKilled,
+    RegradeFailed,
+    RegradeFinished,
+    RegradePlanned,
+    RegradeScored,
+    RegradeSkipped,
+    RegradeStarted,
+    ReviewCompleted,
+    ReviewFailed,
+    ReviewFinished,
+    ReviewStarted,
+    SandboxFailed,
+    SandboxLost,
+    SandboxRemoved,
+    SandboxStarted,
+    StepRewarded,
+    StepRewardFailed,
+    TamperFound,
+    TrialAbandoned,
+    TrialErrored,
+    TrialFinished,
+    TrialInterrupted,
+    TrialScheduled,
+    TrialScored,
+    TrialStarted,
+    TrialUnscored,
+    VerifierApplied,
+    VerifierFailed,
+    VerifierScored,
+    VerifierStarted,
+    WarningRaised,
+    WorkspaceHardened,
+    WorkspaceSaved,
+)
+from ..events.kinds.parts import Output, Slot, Target
+from ..events.values import Json, Text, as_blob_ref
+from .document import compact
+
+WIDTH = 160
+"""Characters of a value or text that a line shows."""
+
+
+def timeline_line(event: RecordedEvent) -> str:
+    """Version, time, kind and what happened. What can't be decoded is shown as such."""
+    try:
+        what = describe(decode(event))
+    except UnknownEvent:
+        passed = "may be passed over" if event.ignorable else "may not be passed over"
+        what = f"unknown to this release (schema {event.schema}, {passed}): {shown(event.data)}"
+    except LogCorrupt as corrupt:
+        what = f"can't be read: {corrupt.reason}"
+    return f"{event.version:>5}  {event.at}  {event.kind:<20}  {what}"
+
+
+def describe(event: Event) -> str:
+    """What happened, in plain words, on one line."""
+    match event:
+        case JobStarted():
+            return f"job {event.job} began: {event.slots} slots, {len(event.tasks)} tasks"
+        case TrialScheduled():
+            why = _because(event.reason)
+            return f"{event.trial} is execution {event.execution} of {_slot(event.slot)}{why}"
+        case TrialAbandoned():
+            return f"{event.trial} was given up{_because(event.reason)}"
+        case JobResumed():
+            plan = ", ".join(f"{n} to {action}" for action, n in event.plan.items())
+            return f"the job goes on: {plan or 'nothing to do'}"
+        case JobInterrupted():
+            return f"the job was interrupted by {event.signal} with {event.running} trials running"
+        case JobCancelled():
+            return f"the job was cancelled{_by(event.author)}{_because(event.reason)}"
+        case JobFinished():
+            return f"the job finished: {event.trials} trials in {_time(event.wall_seconds)}"
+        case RegradePlanned():
+            n = len(event.trials)
+            return (
+                f"regrade {event.regrade_id} of {n} trials planned{_by(event.author)}"
+                + _because(event.reason)
+            )
+        case RegradeSkipped():
+            return f"{event.trial} can't be regraded ({event.category}): {event.reason}"
+        case RegradeFinished():
+            return (
+                f"regrade {event.regrade_id} finished: {event.regraded} regraded, "
+                f"{event.failed} failed, {event.not_regradable} not regradable"
+            )
+        case BlobsPruned():
+            n = len(event.blobs)
+            return f"{n} {event.what} blobs given up{_by(event.author)}{_because(event.reason)}"
+        case EngineFault():
+            return f"the engine failed in {event.where} ({event.category}): {shown(event.error)}"
+        case TrialStarted():
+            after = f", going on from {event.continues.stream}" if event.continues else ""
+            return f"{_slot(event.slot)}, execution {event.execution}{after}"
+        case SandboxStarted():
+            image = event.image or "the host's system"
+            return (
+                f"{event.backend} sandbox for the {event.purpose} on {image} "
+                f"in {_time(event.start_seconds)}"
+            )
+        case SandboxFailed():
+            return (
+                f"no {event.backend} sandbox for the {event.purpose}, {event.phase} failed "
+                f"({event.category}): {shown(event.error)}"
+            )
+        case ProcessesKilled():
+            names = ", ".join(f"{p.name} ({p.pid})" for p in event.processes)
+            return f"killed what the agent had left: {names}" if names else "nothing was left"
+        case ArtifactsSaved():
+            return f"{len(event.artifacts)} artifacts saved, {len(event.skipped)} paths skipped"
+        case WorkspaceSaved():
+            return f"workspace saved: {event.files} files, {event.size} bytes"
+        case WorkspaceHardened():
+            removed = f", removed {', '.join(event.removed)}" if event.removed else ""
+            skipped = f", skipped {', '.join(event.steps_skipped)}" if event.steps_skipped else ""
+            return f"workspace hardened{removed}{skipped}"
+        case TrialScored():
+            verdict = "passed" if event.passed else "failed"
+            given = " (given by the engine)" if event.reward_source == "engine" else ""
+            return f"{verdict} with a score of {event.score}{given}"
+        case TrialUnscored():
+            return f"nothing was assessed ({event.category}): {shown(event.error)}"
+        case TrialErrored():
+            return f"there was no work to grade ({event.category}): {shown(event.error)}"
+        case TrialFinished():
+            return f"finished: {event.outcome}"
+        case WarningRaised():
+            return f"{event.code}: {shown(event.message)}"
+        case TamperFound():
+            return f"{event.what}: {event.path}"
+        case SandboxLost():
+            return f"sandbox {event.sandbox_id} was lost in {event.phase}: {shown(event.error)}"
+        case SandboxRemoved():
+            if event.kept:
+                return f"sandbox {event.sandbox_id} kept"
+            return f"sandbox {event.sandbox_id} removed{_failed(event.error)}"
+        case TrialInterrupted():
+            return f"interrupted at stage {event.stage}: {event.reason}"
+        case LeaseTaken():
+            return f"{event.worker} has it until {event.until}"
+        case LeaseLost():
+            return f"{event.worker} lost it: {event.reason}"
+        case RegradeStarted():
+            names = ", ".join(event.verifiers)
+            return f"regrade {event.regrade_id} with {names}{_by(event.author)}" + _because(
+                event.reason
+            )
+        case AgentStarted():
+            version = f" {event.version}" if event.version else ""
+            model = f" with {event.model}" if event.model else ""
+            return f"{event.name}{version}{model}"
+        case EnvironmentReset():
+            return f"apps {', '.join(event.apps)} are ready" if event.apps else "no apps"
+        case ActionTaken():
+            came = event.error if event.error is not None else event.observation
+            sign = "!" if event.error is not None else "→"
+            tail = "" if came is None else f" {sign} {shown(came)}"
+            arguments = "" if event.arguments is None else f" {shown(event.arguments)}"
+            return f"{event.app}.{event.action}{arguments}{tail}"
+        case StepRewarded():
+            return f"{event.verifier} gave {event.value} for {_target(event.target)}"
+        case StepRewardFailed():
+            return f"{event.verifier}'s reward failed on step {event.step}: {_at(event)}"
+        case ModelCalled():
+            used = event.usage
+            tokens = f"{_known(used.input_tokens)} tokens in, {_known(used.output_tokens)} out"
+            return f"{event.model}: {tokens}, {_time(event.latency)}{_failed(event.error)}"
+        case AgentMessage():
+            return f"{event.role}: {shown(event.text)}"
+        case AppQueried():
+            arguments = "" if event.arguments is None else f" {shown(event.arguments)}"
+            return f"{event.verifier} asked {event.app}.{event.action}{arguments}" + _failed(
+                event.error
+            )
+        case EpisodeEnded():
+            how = "terminated" if event.terminated else "truncated" if event.truncated else "ended"
+            return f"{how}{_because(event.reason)}"
+        case AgentFinished():
+            code = "" if event.exit_code is None else f", exit code {event.exit_code}"
+            return (
+                f"{event.ended_by}{code} after {_time(event.duration)}"
+                f"{_printed(event.output)}{_failed(event.error)}"
+            )
+        case AgentFailed():
+            return f"({event.category}) after {_time(event.duration)}: {shown(event.error)}"
+        case VerifierStarted():
+            version = f" {event.version}" if event.version else ""
+            return f"{event.verifier}{version} ({event.verifier_kind})"
+        case JudgeSampled():
+            valid = "" if event.valid else " (does not fit)"
+            return f"{event.verifier}, sample {event.sample}, try {event.attempt}{valid}: " + shown(
+                event.reply
+            )
+        case VerifierScored():
+            given = " (given by the engine)" if event.source == "engine" else ""
+            code = "" if event.exit_code is None else f", exit code {event.exit_code}"
+            return (
+                f"{event.verifier} gave {event.score}{given}{code} after {_time(event.duration)}"
+                f"{_printed(event.output)}"
+            )
+        case VerifierFailed():
+            return f"{event.verifier} could not assess it ({event.category}): {_at(event)}"
+        case HumanReviewRequested():
+            names = ", ".join(criterion.name for criterion in event.criteria)
+            return f"{event.verifier} waits for a person: {names}"
+        case HumanReviewSubmitted():
+            return f"{event.verifier}: {event.score}{_by(event.reviewer)}"
+        case HindsightCredited():
+            return f"{event.verifier} credited {event.value} to {_target(event.target)}"
+        case HindsightFailed():
+            return f"{event.verifier}'s hindsight failed: {_at(event)}"
+        case RegradeScored():
+            verdict = "passed" if event.passed else "failed"
+            return f"regrade {event.regrade_id}: {verdict} with a score of {event.score}"
+        case RegradeFailed():
+            return f"regrade {event.regrade_id} ({event.category}): {shown(event.error)}"
+        case VerifierApplied():
+            score = "" if event.score is None else f" with a score of {event.score}"
+            return (
+                f"labels of {event.verifier} {event.version} added{score}{_by(event.author)}"
+                f"{_because(event.reason)}{_failed(event.error)}"
+            )
+        case ReviewStarted():
+            return f"review {event.review} of {len(event.trials)} trials by {event.agent}"
+        case ReviewCompleted():
+            checks = ", ".join(f"{name} {check.outcome}" for name, check in event.checks.items())
+            return f"{event.trial}: {checks}"
+        case ReviewFailed():
+            return f"{event.trial} ({event.category}): {shown(event.error)}"
+        case ReviewFinished():
+            return f"{event.completed} trials reviewed, {event.failed} failed"
+        case _:
+            assert_never(event)
+
+
+def shown(value: Json | Text) -> str:
+    """A value on one line, cut where it is long; line ends and control characters escaped."""
+    if (ref := as_blob_ref(value)) is not None:
+        return f"[{ref.size} bytes in {ref.blob}]"
+    text = value if isinstance(value, str) else compact(cast("object", value)).decode()
+    if len(text) > WIDTH:
+        text = text[: WIDTH - 1] + "…"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _slot(slot: Slot) -> str:
+    model = f" with {slot.model}" if slot.model else ""
+    return f"{slot.task} by {slot.agent}{model}, attempt {slot.attempt}"
+
+
+def _target(target: Target) -> str:
+    return f"{target.target} {target.event_id}"
+
+
+def _because(reason: str | None) -> str:
+    return f": {reason}" if reason else ""
+
+
+def _by(author: str | None) -> str:
+    return f" by {author}" if author else ""
+
+
+def _failed(error: Text | None) -> str:
+    return "" if error is None else f", failed: {shown(error)}"
+
+
+def _at(event: StepRewardFailed | VerifierFailed | HindsightFailed) -> str:
+    return shown(event.error) + (f" (at {event.line})" if event.line else "")
+
+
+def _printed(output: Output | None) -> str:
+    return "" if output is None else f", {output.total} bytes printed"
+
+
+def _known(number: int | None) -> str:
+    return "?" if number is None else str(number)
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.1f} s"
