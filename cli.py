@@ -386,11 +386,17 @@ def check(
 
 
 @app.command()
-def clean(sandbox: Sandbox = SandboxName.auto, json: Json = False, verbose: Verbose = 0) -> int:
+def clean(
+    sandbox: Sandbox = SandboxName.auto,
+    jobs_dir: JobsDir = None,
+    log: Log = None,
+    json: Json = False,
+    verbose: Verbose = 0,
+) -> int:
     """Remove what engines that died left behind."""
     from .engine.console.cleaning import clean_up
 
-    return _await(clean_up, _request(json, verbose), sandbox=sandbox.value)
+    return _await(clean_up, _request(json, verbose, log, jobs_dir), sandbox=sandbox.value)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

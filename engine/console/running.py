@@ -183,7 +183,7 @@ async def resume_trials(
                 return 0
             with JobWatch(request.terminal, started.config) as watch:
                 result = await resume_job(services, name, watch, only=only)
-            return await conclude(session, result, watch)
+            return await conclude(session, result, watch, resumed=True)
         finally:
             await backend.aclose()
 

@@ -14,7 +14,7 @@ from ...events.log import EventLog
 from ..location import LogPlace, NotFound, find_job, find_log, find_trial
 from .terminal import Terminal
 
-__all__ = ("Request", "Session", "opened")
+__all__ = ("Request", "Session", "opened", "place_of")
 
 
 class Request(NamedTuple):
@@ -67,7 +67,7 @@ async def opened(
     """
     from ...events.open import open_log
 
-    place = await to_thread.run_sync(_place, request, thing)
+    place = await to_thread.run_sync(place_of, request, thing)
     if not create and not await to_thread.run_sync(place.path.exists):
         raise NotFound(
             f"there is no log at {place.path} ({place.reason}); "
@@ -77,7 +77,8 @@ async def opened(
         yield Session(request, place, log)
 
 
-def _place(request: Request, thing: str | None) -> LogPlace:
+def place_of(request: Request, thing: str | None) -> LogPlace:
+    """Which log a command means; blocks."""
     return find_log(
         log=request.log,
         jobs_folder=request.jobs_folder,

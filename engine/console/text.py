@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 import unicodedata
 
-__all__ = ("duration", "escaped", "number", "percent", "plural", "shortened")
+from ...events.values import BlobRef, Text
+
+__all__ = ("duration", "escaped", "number", "percent", "plural", "shortened", "text_of")
 
 _UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f"  # C0, DEL, C1
@@ -87,3 +89,8 @@ def duration(seconds: float) -> str:
 def plural(count: int, word: str, words: str | None = None) -> str:
     """``1 trial``, ``2 trials``."""
     return f"{count} {word if count == 1 else words or word + 's'}"
+
+
+def text_of(text: Text | None) -> str | None:
+    """A stored text; of one that is kept as a blob only its size."""
+    return f"({text.size} bytes of text)" if isinstance(text, BlobRef) else text

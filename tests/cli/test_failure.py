@@ -48,7 +48,7 @@ def test_groups_are_unwrapped_once() -> None:
 def test_our_own_fault() -> None:
     """A fault of the engine's says where, and that it is to be reported; no traceback."""
     try:
-        raise ValueError("odd \x1b[2J")
+        raise ValueError("odd \x1b[2J")  # noqa: TRY301 - it needs a place
     except ValueError as error:
         first, hint = told(error)
     assert first.startswith(r"error: ValueError: odd \x1b[2J (")

@@ -1,0 +1,169 @@
+"""For authors of tasks: a first task, and the check that a task can be trusted."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Literal, cast
+
+import msgspec
+from anyio import to_thread
+
+from ...events.log import EventLog
+from ..job.api import run_job
+from ..job.config import JobConfig
+from ..job.report import Notice, Report, TrialEnded
+from ..sandbox.choose import choose
+from ..tasks.check import advise
+from ..tasks.load import load_task
+from ..tasks.model import Task, TaskWarning
+from ..tasks.template import new_task
+from .failure import EXIT_FAILED, EXIT_OK
+from .outputs import printed, recorded_output
+from .running import Variables, read_variables, services_of
+from .session import Request, opened
+from .text import escaped, number, shortened
+
+__all__ = ("check_task", "make_task")
+
+_OUTPUT_LINES = 20
+
+
+def make_task(request: Request, path: Path, layout: str) -> int:
+    """``trialog new``; gives the exit code."""
+    written = new_task(path, cast("Literal['a', 'b']", layout))
+    terminal = request.terminal
+    for file in written:
+        terminal.line(escaped(path / file.relative_to(Path(request.here, path))))
+    terminal.message(f"note: `trialog check {escaped(path)}` tries it; then change it to your own")
+    return EXIT_OK
+
+
+class Control(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of one control."""
+
+    agent: str
+    expected: str
+    holds: bool
+    trial: TrialEnded | None
+    output: str | None
+    """The end of what the verifier printed."""
+
+
+async def check_task(
+    request: Request,
+    path: str,
+    *,
+    sandbox: str,
+    image: str | None,
+    env_file: Path | None,
+    verifier_env: Sequence[str],
+) -> int:
+    """``trialog check``; gives the exit code."""
+    terminal = request.terminal
+    task = await to_thread.run_sync(load_task, Path(request.here, path))
+    advice = [*task.warnings, *await to_thread.run_sync(advise, task)]
+    for warning in () if terminal.json else advice:
+        terminal.line(f"advice ({warning.code}): {escaped(warning.message)}")
+    controls: list[Control] = []
+    if task.solution is None:
+        terminal.message(
+            f"error: task {escaped(task.name)} has no reference solution, so nothing shows that "
+            "it can be solved\nhint: write solve.sh into oracle/ or solution/"
+        )
+    else:
+        config = JobConfig(
+            tasks=[path],
+            agents=["oracle", "nop"],
+            sandbox=cast("Literal['auto', 'docker', 'bubblewrap']", sandbox),
+            image=image,
+        )
+        variables = partial(
+            read_variables, request.environ, env_file=env_file, verifier_env=verifier_env
+        )
+        controls = await _controls(request, task, config, variables)
+    return _verdict(request, task, advice, controls)
+
+
+async def _controls(
+    request: Request, task: Task, config: JobConfig, variables: partial[Variables]
+) -> list[Control]:
+    """Run both controls with a log of their own, which is thrown away."""
+    ended: list[TrialEnded] = []
+
+    def watch(report: Report) -> None:
+        match report:
+            case TrialEnded() if not report.will_retry:
+                ended.append(report)
+            case Notice():
+                request.terminal.message(f"{report.level}: {escaped(report.message)}")
+            case _:
+                pass
+
+    given = await to_thread.run_sync(variables)
+    config = msgspec.structs.replace(config, agent_env=given.agent, verifier_env=given.verifier)
+    backend = await choose(config.sandbox)
+    folder = tempfile.TemporaryDirectory(prefix="trialog-check-", ignore_cleanup_errors=True)
+    try:
+        throwaway = request._replace(log=None, jobs_folder=folder.name)
+        async with opened(throwaway, readonly=False, create=True) as session:
+            await run_job(services_of(session, backend, given), config, [task], watch)
+            return [await _control(session.log, agent, ended) for agent in ("oracle", "nop")]
+    finally:
+        await backend.aclose()
+        await to_thread.run_sync(folder.cleanup)
+
+
+async def _control(log: EventLog, agent: str, ended: Sequence[TrialEnded]) -> Control:
+    """Judge one control by the trial that it was."""
+    trial = next((trial for trial in ended if trial.agent == agent), None)
+    reward = trial.reward if trial is not None and trial.outcome == "scored" else None
+    if agent == "oracle":
+        holds, expected = reward is not None and reward >= 1.0, "1.0"
+    else:
+        holds, expected = reward is not None and reward < 1.0, "below 1.0"
+    told: str | None = None
+    if trial is not None and not holds:
+        output = await recorded_output(log, trial.trial, verifier=True)
+        if output is not None:
+            lines = printed(await log.blobs.get(output.blob)).splitlines()
+            told = "\n".join(lines[-_OUTPUT_LINES:])
+    return Control(agent=agent, expected=expected, holds=holds, trial=trial, output=told)
+
+
+def _verdict(
+    request: Request, task: Task, advice: Sequence[TaskWarning], controls: Sequence[Control]
+) -> int:
+    terminal = request.terminal
+    good = bool(controls) and all(control.holds for control in controls)
+    if terminal.json:
+        terminal.data(
+            {"task": task.name, "ok": good, "advice": list(advice), "controls": list(controls)}
+        )
+    for control in controls:
+        _tell_control(request, control)
+    name = escaped(task.name)
+    if good:
+        terminal.line(f"ok: {name}: the reference solution passes, and doing nothing does not")
+        return EXIT_OK
+    if controls:
+        terminal.message(f"error: {name}: the test does not tell right from wrong yet")
+    return EXIT_FAILED
+
+
+def _tell_control(request: Request, control: Control) -> None:
+    terminal, trial = request.terminal, control.trial
+    tag = "ok  " if control.holds else "FAIL"
+    if trial is None:
+        terminal.line(f"[{tag}] {control.agent}: did not end")
+        return
+    got = f"reward {number(trial.reward)}"
+    if trial.outcome != "scored":
+        got = f"{trial.outcome}: {shortened(trial.error or trial.category, 160)}"
+    terminal.line(f"[{tag}] {control.agent}: {got} (must be {control.expected})")
+    for message in trial.warnings:
+        terminal.line(f"       warning: {escaped(message)}")
+    for line in (control.output or "").splitlines():
+        terminal.line(f"       | {line}")

@@ -1,0 +1,70 @@
+"""How a job that has just run is told, and the exit code that it gives."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from ..job.api import JobResult
+from .failure import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
+from .lines import summary_lines, warning_lines
+from .rows import read_job
+from .session import Session
+from .text import escaped, percent, plural
+from .watch import JobWatch
+
+__all__ = ("conclude", "exit_code_of")
+
+
+def exit_code_of(
+    summary: Mapping[str, Any], *, interrupted: bool, fail_under: float | None = None
+) -> int:
+    """0 when every trial is scored or waits for people, and the pass rate is high enough."""
+    if interrupted:
+        return EXIT_INTERRUPTED
+    counts = summary["counts"]
+    if counts["scored"] + counts["awaiting_review"] < counts["slots"]:
+        return EXIT_FAILED
+    return EXIT_FAILED if _under(summary, fail_under) else EXIT_OK
+
+
+def _under(summary: Mapping[str, Any], fail_under: float | None) -> bool:
+    rate: float | None = summary["pass_rate"]["value"]
+    return fail_under is not None and (rate is None or rate < fail_under)
+
+
+async def conclude(
+    session: Session,
+    result: JobResult,
+    watch: JobWatch,
+    *,
+    resumed: bool = False,
+    fail_under: float | None = None,
+) -> int:
+    """Print the job's end; gives the exit code."""
+    terminal, summary = session.terminal, result.summary
+    not_scored, idle = watch.not_scored, watch.idle_timeouts
+    if resumed:  # trials of earlier runs count too
+        rows = await read_job(session.log, result.job)
+        not_scored, idle = rows.not_scored, rows.idle_timeouts
+    folder = session.shown(result.folder)
+    for line in warning_lines(watch.warnings):
+        terminal.message(line)
+    word = "interrupted" if result.interrupted else "complete"
+    if summary["counts"]["cancelled"] and not result.interrupted:
+        word = "cancelled"
+    if terminal.json:
+        terminal.data({"report": "summary", "job": result.job, "summary": summary})
+    for line in summary_lines(summary, not_scored, folder=folder, word=word, idle_timeouts=idle):
+        terminal.line(line)
+    terminal.line(f"Job folder: {escaped(folder)}")
+    if waiting := summary["counts"]["awaiting_review"]:
+        terminal.line(f"{plural(waiting, 'trial waits', 'trials wait')} for people to score them")
+    if result.interrupted:
+        terminal.line(f"      next: `trialog resume {shlex.quote(folder)}` goes on")
+    code = exit_code_of(summary, interrupted=result.interrupted, fail_under=fail_under)
+    if fail_under is not None and _under(summary, fail_under):
+        rate = percent(summary["pass_rate"]["value"])
+        terminal.message(f"error: the pass rate {rate} is under {percent(fail_under)}")
+    return code

@@ -1,0 +1,91 @@
+"""A job's files, written again from the log or compared with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ...projections.rebuild import check, rebuild, rebuild_at
+from ...projections.rebuild import job_folder as folder_of
+from ...projections.writer import Report
+from ..errors import ConfigError
+from .failure import EXIT_FAILED, EXIT_OK
+from .session import Request, Session, opened
+from .text import escaped, plural
+
+__all__ = ("rebuild_job",)
+
+
+async def rebuild_job(
+    request: Request, job: str, *, check: bool, at: int | None, out: Path | None
+) -> int:
+    """``trialog rebuild``; gives the exit code."""
+    if (at is None) != (out is None):
+        raise ConfigError("--at and --out go together; give both, or neither")
+    if check and at is not None:
+        raise ConfigError("--check compares the job's own files; leave out --at and --out")
+    async with opened(request, job) as session:
+        name = await session.job(job)
+        if at is not None and out is not None:
+            return await _as_of(session, name, at, Path(request.here, out), shown=str(out))
+        if check:
+            return await _check(session, name)
+        folder = await folder_of(session.log, name, session.place.folder)
+        report = await rebuild(session.log, name, session.place.folder)
+        return _tell(session, name, session.shown(folder), report)
+
+
+async def _as_of(session: Session, job: str, position: int, out: Path, *, shown: str) -> int:
+    last = await session.log.last_position()
+    if position > last:
+        raise ConfigError(f"the log ends at position {last}, found {position}", key="--at")
+    return _tell(session, job, shown, await rebuild_at(session.log, job, position, out))
+
+
+def _tell(session: Session, job: str, shown: str, report: Report) -> int:
+    terminal = session.terminal
+    if terminal.json:
+        terminal.data(
+            {
+                "job": job,
+                "folder": shown,
+                "written": report.written,
+                "unchanged": report.unchanged,
+                "problems": [
+                    {"path": problem.path, "error": str(problem.error)}
+                    for problem in report.problems
+                ],
+            }
+        )
+    for problem in report.problems:
+        terminal.message(f"error: {escaped(problem)}")
+    if not terminal.json:
+        terminal.line(
+            f"{escaped(shown)}: {plural(report.written, 'file')} written, "
+            f"{report.unchanged} as they should be already"
+            + (f", {len(report.problems)} not written" if report.problems else "")
+        )
+    return EXIT_FAILED if report.problems else EXIT_OK
+
+
+async def _check(session: Session, job: str) -> int:
+    terminal = session.terminal
+    folder = await folder_of(session.log, job, session.place.folder)
+    shown = session.shown(folder)
+    differences = await check(session.log, job, session.place.folder)
+    wrong = [difference for difference in differences if not difference.harmless]
+    for difference in differences:
+        if terminal.json:
+            terminal.data(difference)
+        else:
+            terminal.line(escaped(difference))
+    if wrong:
+        terminal.message(
+            f"error: {escaped(shown)}: {plural(len(wrong), 'file is', 'files are')} not as the "
+            f"log has them\nhint: `trialog rebuild {job}` writes them again"
+        )
+        return EXIT_FAILED
+    if terminal.json:
+        terminal.message(f"{shown}: every file is as the log has it")
+    else:
+        terminal.line(f"{escaped(shown)}: every file is as the log has it")
+    return EXIT_OK

@@ -1,0 +1,50 @@
+"""A program in a sandbox that ``--keep-sandbox`` left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...events.codec import decode_or_none
+from ...events.kinds import SandboxRemoved, SandboxStarted
+from ...events.log import EventLog
+from ..errors import CommandRefused, ConfigError
+from ..job.place import KEPT
+from .session import Request, opened
+
+__all__ = ("run_in_kept",)
+
+
+async def run_in_kept(request: Request, trial: str, command: Sequence[str]) -> int:
+    """``trialog exec``; gives the program's own exit code."""
+    words = list(command[1:] if command[:1] == ["--"] else command)
+    if not words:
+        raise ConfigError("no program was given; write `trialog exec TRIAL -- CMD`")
+    async with opened(request, trial) as session:
+        name = await session.trial(trial)
+        sandbox = await _kept_sandbox(session.log, name)
+    if sandbox.backend == "docker":
+        from ..sandbox.docker import exec_in as exec_in_container
+
+        return await exec_in_container(sandbox.sandbox_id, words, workdir=sandbox.workspace)
+    from ..sandbox.bubblewrap import exec_in
+
+    return await exec_in(session.place.folder / KEPT / name, words)
+
+
+async def _kept_sandbox(log: EventLog, trial: str) -> SandboxStarted:
+    """The trial's newest sandbox. Raises CommandRefused where it is not there any more."""
+    sandbox: SandboxStarted | None = None
+    for event in await log.read(f"trial/{trial}"):
+        match decode_or_none(event):
+            case SandboxStarted() as started:
+                sandbox = started
+            case SandboxRemoved(kept=False):
+                sandbox = None
+            case _:
+                pass
+    if sandbox is None:
+        raise CommandRefused(
+            f"the sandbox of trial {trial} was removed; "
+            "`trialog run --keep-sandbox` leaves them in place"
+        )
+    return sandbox

@@ -1,0 +1,123 @@
+"""What a trial's agent or verifier printed: while it runs from a file, afterwards from the log."""
+
+from __future__ import annotations
+
+import codecs
+from pathlib import Path
+
+import anyio
+from anyio import to_thread
+
+from ...events.codec import decode_or_none
+from ...events.kinds import (
+    AgentFailed,
+    AgentFinished,
+    TrialFinished,
+    TrialStarted,
+    VerifierFailed,
+    VerifierScored,
+)
+from ...events.kinds.parts import Output
+from ...events.log import EventLog
+from ..location import NotFound
+from .session import Request, Session, opened
+from .text import escaped
+
+__all__ = ("printed", "recorded_output", "show_output")
+
+_LOOK_SEC = 0.1
+_CHUNK = 64 * 1024
+
+
+async def show_output(request: Request, trial: str, *, verifier: bool, follow: bool) -> int:
+    """``trialog logs``; gives the exit code."""
+    async with opened(request, trial) as session:
+        name = await session.trial(trial)
+        if follow:
+            await _follow(session, name, verifier=verifier)
+            return 0
+        output = await recorded_output(session.log, name, verifier=verifier)
+        if output is not None:
+            _write(session, printed(await session.log.blobs.get(output.blob)))
+            return 0
+        live = await _live_file(session, name, verifier=verifier)
+        if live is None:
+            who = "verifier" if verifier else "agent"
+            raise NotFound(f"trial {name}: its {who} has printed nothing that is recorded")
+        _write(session, printed(await to_thread.run_sync(live.read_bytes)))
+    return 0
+
+
+def printed(data: bytes) -> str:
+    """Output as text for a terminal: its lines as they are, everything else spelled out."""
+    text = escaped(data.decode("utf-8", "replace"), lines=True)
+    return text if not text or text.endswith("\n") else text + "\n"
+
+
+def _write(session: Session, text: str) -> None:
+    session.terminal.raw(text)
+
+
+async def recorded_output(log: EventLog, trial: str, *, verifier: bool) -> Output | None:
+    """The newest output that the log has of the agent or of the verifier."""
+    kinds = (VerifierScored, VerifierFailed) if verifier else (AgentFinished, AgentFailed)
+    found: Output | None = None
+    continued: str | None = None
+    for event in await log.read(f"trial/{trial}"):
+        payload = decode_or_none(event)
+        if isinstance(payload, TrialStarted) and payload.continues is not None:
+            continued = payload.continues.stream.removeprefix("trial/")
+        elif isinstance(payload, kinds):
+            found = payload.output or found
+    if found is None and continued is not None:
+        return await recorded_output(log, continued, verifier=verifier)
+    return found
+
+
+async def _ended(log: EventLog, trial: str) -> bool:
+    events = await log.read(f"trial/{trial}")
+    return any(event.kind == TrialFinished.__name__ for event in events)
+
+
+async def _live_file(session: Session, trial: str, *, verifier: bool) -> Path | None:
+    """The file that the running engine writes the output to."""
+    name = "verifier.log" if verifier else "agent.log"
+
+    def look() -> Path | None:
+        folder = session.place.folder
+        places = [*folder.glob(f".scratch/*/*/{trial}/{name}"), folder / ".kept" / trial / name]
+        return next((place for place in places if place.is_file()), None)
+
+    return await to_thread.run_sync(look)
+
+
+async def _follow(session: Session, trial: str, *, verifier: bool) -> None:
+    """Print what comes, until the log has the whole of it; then what is missing of that."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    told = 0
+    while True:
+        output = await recorded_output(session.log, trial, verifier=verifier)
+        if output is not None:
+            data = await session.log.blobs.get(output.blob)
+            if told == 0 or not output.truncated:
+                _write(session, printed(data[told:]))
+            return
+        live = await _live_file(session, trial, verifier=verifier)
+        while live is not None:
+            data = await to_thread.run_sync(_read_from, live, told)
+            if not data:
+                break
+            told += len(data)
+            _write(session, escaped(decoder.decode(data), lines=True))
+        if await _ended(session.log, trial):
+            return
+        await anyio.sleep(_LOOK_SEC)
+
+
+def _read_from(file: Path, start: int) -> bytes:
+    try:
+        with file.open("rb") as opened_file:
+            opened_file.seek(start)
+            return opened_file.read(_CHUNK)
+    except OSError:
+        return b""
