@@ -8,6 +8,7 @@
       SandboxError             a sandbox could not do what was asked
         SandboxUnavailable     no engine, no namespaces
         ImageError             no such image, or it can't be built
+          BuildTimeout         building or pulling it took too long
         SandboxStartTimeout    the sandbox did not come up in time
         SandboxGone            the sandbox went away under our hands
 
@@ -72,6 +73,12 @@ class ImageError(SandboxError):
     """There is no such image, or it can't be built."""
 
     category = "image_unavailable"
+
+
+class BuildTimeout(ImageError):
+    """Building or pulling the image took longer than its deadline."""
+
+    category = "build_timeout"
 
 
 class SandboxStartTimeout(SandboxError):

@@ -65,16 +65,26 @@ def backend_name(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-async def backend(backend_name: str) -> AsyncIterator[SandboxBackend]:
-    """The backend under test."""
+def connect(backend_name: str) -> Callable[[], Awaitable[SandboxBackend]]:
+    """Makes the backend under test, as another process of the engine would."""
     if backend_name == "docker":
         from trialog.engine.sandbox.docker import DockerBackend
 
-        made: SandboxBackend = await DockerBackend.connect()
-    else:
-        from trialog.engine.sandbox.bubblewrap import BubblewrapBackend
+        return DockerBackend.connect
+    from trialog.engine.sandbox.bubblewrap import BubblewrapBackend
 
-        made = BubblewrapBackend()
+    async def make() -> SandboxBackend:
+        return BubblewrapBackend()
+
+    return make
+
+
+@pytest.fixture
+async def backend(
+    connect: Callable[[], Awaitable[SandboxBackend]],
+) -> AsyncIterator[SandboxBackend]:
+    """The backend under test."""
+    made = await connect()
     try:
         yield made
     finally:

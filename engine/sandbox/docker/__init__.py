@@ -1,0 +1,3 @@
+"""Sandboxes on a container engine: Docker, or Podman by its socket."""
+
+from .backend import DockerBackend as DockerBackend

@@ -1,0 +1,180 @@
+"""Building a task's image from its Dockerfile."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from collections import deque
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import anyio
+import msgspec
+from anyio import to_thread
+
+from ...errors import BuildTimeout, ImageError
+from ...tasks.dockerfile import needs_buildkit
+from ..protocol import ImageRequest
+from .api import CHUNK, Engine, EngineRefused
+from .context import Context, pack_context
+
+LAST_LINES = 30
+"""Lines of a build's output that an error shows."""
+
+
+class Built(NamedTuple):
+    """An image that is there under a tag."""
+
+    tag: str
+    seconds: float | None
+    """Null when it was there already."""
+
+
+class Builder:
+    """Builds on one engine. What was built from the same files is not built again."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def build(self, request: ImageRequest) -> Built:
+        """Build what a task's Dockerfile says, within its deadline.
+
+        Raises ImageError with the end of the build's output, BuildTimeout, and ImageError for a
+        Dockerfile that needs BuildKit where `docker buildx` is not installed.
+        """
+        assert request.dockerfile is not None
+        context = request.context or request.dockerfile.parent
+        folder = Path(await to_thread.run_sync(tempfile.mkdtemp, "", "trialog-build-"))
+        try:
+            packed = await self._pack(request, context, folder)
+            tag = f"trialog/{_plain(request.task)}:{packed.digest[:24]}"
+            if await self._is_there(tag):
+                return Built(tag, None)
+            begun = anyio.current_time()
+            lines: deque[str] = deque(maxlen=LAST_LINES)
+            try:
+                with anyio.fail_after(request.build_timeout_sec):
+                    await self._run(request, packed, context, tag, lines)
+            except TimeoutError as error:
+                raise BuildTimeout(
+                    f"task {request.task}: building its image took longer than "
+                    f"{request.build_timeout_sec:g} s (build_timeout_sec){_said(lines)}"
+                ) from error
+            return Built(tag, anyio.current_time() - begun)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await to_thread.run_sync(shutil.rmtree, folder)
+
+    async def _pack(self, request: ImageRequest, context: Path, folder: Path) -> Context:
+        assert request.dockerfile is not None
+        try:
+            return await to_thread.run_sync(
+                pack_context, context, request.dockerfile, folder / "context.tar"
+            )
+        except OSError as error:
+            raise ImageError(
+                f"task {request.task}: the build context {context} can't be read: {error}"
+            ) from error
+
+    async def _is_there(self, tag: str) -> bool:
+        try:
+            await self._engine.json("GET", f"images/{tag}/json")
+        except EngineRefused as error:
+            if error.status == 404:
+                return False
+            raise
+        return True
+
+    async def _run(
+        self, request: ImageRequest, packed: Context, context: Path, tag: str, lines: deque[str]
+    ) -> None:
+        reason = needs_buildkit(packed.dockerfile)
+        if reason is None:
+            await self._by_api(request, packed, tag, lines)
+        elif await _has_buildx():
+            await _by_buildx(request, context, tag, lines)
+        else:
+            raise ImageError(
+                f"task {request.task}: its Dockerfile needs BuildKit ({reason}), and `docker "
+                "buildx` is not installed here; install it, or write the Dockerfile without"
+            )
+
+    async def _by_api(
+        self, request: ImageRequest, packed: Context, tag: str, lines: deque[str]
+    ) -> None:
+        params = {"t": tag, "dockerfile": packed.name, "rm": 1, "forcerm": 1}
+        async with self._engine.call(
+            "POST",
+            "build",
+            params=params,
+            data=_chunks(packed.tar),
+            headers={"Content-Type": "application/x-tar"},
+        ) as response:
+            async for line in response.content:
+                if not line.strip():
+                    continue
+                report: dict[str, Any] = msgspec.json.decode(line)
+                _keep(lines, str(report.get("stream") or report.get("status") or ""))
+                if "error" in report:
+                    raise ImageError(
+                        f"task {request.task}: its image can't be built: "
+                        f"{report['error']}{_said(lines)}"
+                    )
+
+
+async def _has_buildx() -> bool:
+    try:
+        asked = await anyio.run_process(["docker", "buildx", "version"], check=False)
+    except OSError:
+        return False
+    return asked.returncode == 0
+
+
+async def _by_buildx(request: ImageRequest, context: Path, tag: str, lines: deque[str]) -> None:
+    command = ["docker", "buildx", "build", "--load", "--progress", "plain", "--tag", tag]
+    command += ["--file", str(request.dockerfile), str(context)]
+    async with await anyio.open_process(
+        command, stdin=-3, stderr=-2, start_new_session=True
+    ) as process:
+        assert process.stdout is not None
+        try:
+            async for data in process.stdout:
+                _keep(lines, data.decode("utf-8", "replace"))
+            code = await process.wait()
+        finally:
+            _end_group(process.pid)
+    if code != 0:
+        raise ImageError(
+            f"task {request.task}: its image can't be built: docker buildx ended with exit code "
+            f"{code}{_said(lines)}"
+        )
+
+
+def _end_group(leader: int) -> None:
+    """End what a program of its own session started, should anything still run."""
+    try:
+        os.killpg(leader, 9)
+    except ProcessLookupError:
+        return
+
+
+def _keep(lines: deque[str], text: str) -> None:
+    lines.extend(line for line in text.splitlines() if line.strip())
+
+
+def _said(lines: deque[str]) -> str:
+    return ". The end of its output:\n" + "\n".join(lines) if lines else ""
+
+
+def _plain(task: str) -> str:
+    """A task's name as a part of an image's."""
+    return re.sub(r"[^a-z0-9]+", "-", task.lower()).strip("-")[:60] or "task"
+
+
+async def _chunks(path: Path) -> AsyncGenerator[bytes]:
+    with await to_thread.run_sync(open, path, "rb") as file:
+        while data := await to_thread.run_sync(file.read, CHUNK):
+            yield data

@@ -1,0 +1,172 @@
+"""Following one phase from its start to its end: deadlines, output, cancellation."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Literal
+
+import anyio
+
+from ...errors import SandboxError, SandboxStartTimeout
+from ..protocol import Command
+from .phase import PhaseOutput
+from .ways import Way
+
+KILL_TIMEOUT = 10.0
+"""Seconds within which a killed container must have ended."""
+
+OUTPUT_GRACE = 5.0
+"""Seconds for the rest of the output to come after the exit."""
+
+EndedBy = Literal["exit", "timeout", "idle"]
+
+
+class Following:
+    """One phase that is run. `kill` ends all in the container."""
+
+    def __init__(
+        self,
+        way: Way,
+        printed: PhaseOutput,
+        command: Command,
+        kill: Callable[[], Awaitable[object]],
+    ) -> None:
+        self._way = way
+        self._printed = printed
+        self._command = command
+        self._kill = kill
+        self._starting = anyio.CancelScope(shield=True)
+        self._started = anyio.Event()
+        self._begun = anyio.Event()
+        self._output_over = anyio.Event()
+        self._done = anyio.Event()
+        self._stopped = False
+        self._fault: Exception | None = None
+        self._last_output = 0.0
+        self._begun_at = 0.0
+        self.code: int | None = None
+        """The exit code that the engine told; null while it did not."""
+        self.duration = 0.0
+
+    async def run(self, stopping: Callable[[], Awaitable[None]]) -> EndedBy:
+        """Run to the end. `stopping` is awaited before a phase that runs too long is killed.
+
+        Whatever way this ends, nothing of the phase runs any more, save when it raises that the
+        container could not be stopped.
+        """
+        ended_by: EndedBy = "exit"
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._follow)
+            try:
+                ended_by = await self._watch()
+                if ended_by != "exit":
+                    await stopping()
+                    await self._stop()
+                self.duration = anyio.current_time() - self._begun_at
+            except anyio.get_cancelled_exc_class():
+                with anyio.CancelScope(shield=True):
+                    await self._stop_at_once()
+                raise
+            except Exception as error:
+                self._fault = self._fault or error
+            tasks.cancel_scope.cancel()
+        if self._fault is not None:
+            with anyio.CancelScope(shield=True):
+                await self._stop_at_once()
+            raise self._fault
+        return ended_by
+
+    async def _watch(self) -> EndedBy:
+        """Wait for the end, or the first deadline that passes before it."""
+        command = self._command
+        with anyio.move_on_after(command.start_timeout):
+            await self._begun.wait()
+        if not self._begun.is_set():
+            self._starting.deadline = anyio.current_time() + 1  # nobody waits for it any more
+            raise SandboxStartTimeout(
+                f"the sandbox's first process did not run within {command.start_timeout:g} s"
+            )
+        self._begun_at = self._last_output = anyio.current_time()
+        while not self._done.is_set():
+            ends: list[tuple[float, EndedBy]] = []
+            if command.timeout is not None:
+                ends.append((self._begun_at + command.timeout, "timeout"))
+            if command.idle_timeout is not None:
+                ends.append((self._last_output + command.idle_timeout, "idle"))
+            end, why = min(ends, default=(float("inf"), "timeout"))
+            with anyio.CancelScope(deadline=end):
+                await self._done.wait()
+            late = self._last_output if why == "idle" else self._begun_at
+            allowed = command.idle_timeout if why == "idle" else command.timeout
+            if allowed is not None and anyio.current_time() - late >= allowed:
+                if not self._done.is_set() and not self._printed.ended:
+                    return why
+                await self._done.wait()
+        return "exit"
+
+    async def _stop(self) -> None:
+        self._stopped = True
+        with anyio.move_on_after(KILL_TIMEOUT):
+            await self._kill()
+            await self._done.wait()
+        if not self._done.is_set():
+            raise SandboxError(f"the sandbox could not be stopped within {KILL_TIMEOUT:g} s")
+
+    async def _stop_at_once(self) -> None:
+        """A start that is under way is waited for: what it starts must be killed too."""
+        self._starting.deadline = min(self._starting.deadline, anyio.current_time() + KILL_TIMEOUT)
+        with anyio.move_on_after(2 * KILL_TIMEOUT):
+            await self._started.wait()
+            try:
+                await self._kill()
+            except SandboxError:
+                return  # it is gone, or the engine is: the removal says so
+
+    async def _follow(self) -> None:
+        try:
+            with self._starting:
+                try:
+                    await self._way.begin()
+                finally:
+                    self._started.set()
+            if self._starting.cancelled_caught:
+                return
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._read)
+                if not self._way.ends_with_report:
+                    await self._wait_for_exit()
+        except* Exception as faults:
+            self._fault = self._fault or _first(faults)
+        finally:
+            self._begun.set()
+            self._done.set()
+            with anyio.CancelScope(shield=True), anyio.move_on_after(1):
+                await self._way.close()
+
+    async def _read(self) -> None:
+        while (data := await self._way.read()) is not None:
+            if self._printed.feed(data):
+                self._last_output = anyio.current_time()
+            if self._printed.begun:
+                self._begun.set()
+            if self._printed.ended and self._way.ends_with_report:
+                break
+        self._printed.close()
+        self._output_over.set()
+        if self._way.ends_with_report:
+            if not self._printed.ended and not self._stopped:
+                self.code = await self._way.exit_code()
+            self._done.set()
+
+    async def _wait_for_exit(self) -> None:
+        self.code = await self._way.exit_code()
+        with anyio.move_on_after(OUTPUT_GRACE):
+            await self._output_over.wait()
+        self._done.set()
+
+
+def _first(faults: ExceptionGroup[Exception]) -> Exception:
+    error: Exception = faults
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,207 @@
+"""One container that lives through a trial's phases."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import anyio
+from anyio import to_thread
+
+from ....events.kinds.parts import Process, SkippedPath
+from ...errors import SandboxError, SandboxGone
+from ..protocol import Command, Exit, SandboxSpec, Tree
+from .api import Engine, EngineRefused, is_gone
+from .changes import Changes
+from .config import HOSTS, HOSTS_TEXT, runs_by_exec, same_user
+from .phase import CONTROL, SCRIPT, STDIN, PhaseOutput, new_mark, script
+from .running import Following
+from .trees import copy_file, save_tree
+from .ways import ByExec, Direct, Way
+
+KILLED = 137
+
+
+class DockerSandbox:
+    """A container. It runs only while a phase does."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        container: str,
+        spec: SandboxSpec,
+        *,
+        warnings: list[tuple[str, str]],
+        changes: Changes,
+        volume: str | None = None,
+    ) -> None:
+        self._engine = engine
+        self._container = container
+        self._spec = spec
+        self._by_exec = runs_by_exec(spec)
+        self._warnings = warnings
+        self._changes = changes
+        self._volume = volume
+        self._running = False
+
+    @property
+    def id(self) -> str:
+        """The container's id."""
+        return self._container
+
+    @property
+    def warnings(self) -> list[tuple[str, str]]:
+        """Codes and messages of what could not be had as asked."""
+        return list(self._warnings)
+
+    async def run(self, command: Command, output: Callable[[bytes], None]) -> Exit:
+        """Run one phase to its end; see the protocol."""
+        if self._running:
+            raise RuntimeError("a sandbox runs one phase at a time")
+        self._running = True
+        try:
+            with self._noticing():
+                return await self._run(command, output)
+        finally:
+            self._running = False
+
+    async def _run(self, command: Command, output: Callable[[bytes], None]) -> Exit:
+        way = self._way(command)
+        mark = new_mark()
+        env = {**self._spec.env, **command.env}
+        text = script(mark, command.argv, env, self._spec.workdir)
+        await to_thread.run_sync(_write_control, self._spec.scratch, text, command.stdin)
+        printed = PhaseOutput(mark, output)
+        left: list[Process] = []
+
+        async def stopping() -> None:
+            left.extend(await self._running_now(printed))
+
+        following = Following(way, printed, command, self._kill)
+        ended_by = await following.run(stopping)
+        if ended_by == "exit":
+            code = await self._code(following, printed)
+            left = printed.left
+        else:
+            code = None
+        if self._by_exec:
+            await self._kill()
+        return Exit(
+            ended_by=ended_by,
+            code=code,
+            duration=following.duration,
+            left=left,
+            out_of_memory=await self._out_of_memory(code),
+        )
+
+    def _way(self, command: Command) -> Way:
+        if self._by_exec:
+            return ByExec(self._engine, self._container, command.user)
+        if not same_user(command.user or self._spec.image.user, self._spec.image.user):
+            raise SandboxError(
+                f"a phase as user {command.user!r} needs a sandbox made for separate users"
+            )
+        return Direct(self._engine, self._container)
+
+    async def _code(self, following: Following, printed: PhaseOutput) -> int:
+        """The exit code of a phase that ended; a phase that never began, or was cut, is a fault."""
+        code = printed.code if following.code is None else following.code
+        if not printed.begun:
+            raise SandboxError(
+                "the sandbox's first process could not run: /bin/sh ended with exit code "
+                f"{code} and said {printed.early!r}. The image needs /bin/sh, and the engine must "
+                "see this machine's folders"
+            )
+        if printed.code is None and code == KILLED:
+            state = (await self._engine.inspect(self._container))["State"]
+            if not state["OOMKilled"]:
+                raise SandboxGone(
+                    f"container {self._container[:12]} was killed from outside while it ran"
+                )
+        return KILLED if code is None else code
+
+    async def _out_of_memory(self, code: int | None) -> bool:
+        if code == 0 or (self._spec.limits.memory_mb is None and code != KILLED):
+            return False
+        return bool((await self._engine.inspect(self._container))["State"]["OOMKilled"])
+
+    async def _running_now(self, printed: PhaseOutput) -> list[Process]:
+        """What runs in the container beside its first process and what an entrypoint had begun."""
+        listed: list[tuple[int, int, str]] = []
+        with anyio.move_on_after(2):
+            listed = await self._engine.processes(self._container)
+        there = {pid for pid, _, _ in listed}
+        others = printed.before
+        found: list[Process] = []
+        for pid, parent, name in listed:
+            if parent not in there and name == "sh":
+                continue  # first processes: the container's, and the phase's where it came by exec
+            if name in others:
+                others.remove(name)
+                continue
+            found.append(Process(pid=pid, name=name))
+        return found
+
+    async def _kill(self) -> None:
+        await self._engine.kill(self._container)
+
+    async def save_tree(self, path: str, destination: Path, *, cap: int) -> Tree:
+        """Pack a folder of the sandbox; see the protocol."""
+        with self._noticing():
+            return await save_tree(
+                self._engine, self._container, path, destination, cap, self._spec.scratch
+            )
+
+    async def copy_file(self, path: str, destination: Path, *, cap: int) -> list[SkippedPath]:
+        """Copy a regular file or a folder's regular files out; see the protocol."""
+        with self._noticing():
+            return await copy_file(
+                self._engine, self._container, path, destination, cap, self._spec.scratch
+            )
+
+    async def changed_outside(self) -> list[str] | None:
+        """Paths changed outside the workspace and the mounts; see the protocol."""
+        inside = [self._spec.workdir, CONTROL, *(mount.target for mount in self._spec.mounts)]
+        with self._noticing():
+            return await self._changes.outside(
+                self._engine, self._container, inside, self._spec.image
+            )
+
+    async def remove(self) -> None:
+        """Kill what runs and remove the container and its volume."""
+        await self._engine.remove(self._container)
+        if self._volume is not None:
+            await self._engine.remove_volume(self._volume)
+
+    @contextmanager
+    def _noticing(self) -> Generator[None]:
+        """Say it when the container is gone."""
+        try:
+            yield
+        except EngineRefused as error:
+            if is_gone(error):
+                raise SandboxGone(
+                    f"container {self._container[:12]} was removed from outside"
+                ) from error
+            raise
+
+
+def make_control(scratch: Path) -> None:
+    """Make the folder that the container sees as its control folder, and its hosts file."""
+    (scratch / "control").mkdir(mode=0o755, exist_ok=True)
+    (scratch / "control").chmod(0o755)
+    hosts = scratch / HOSTS
+    hosts.write_text(HOSTS_TEXT)
+    hosts.chmod(0o644)
+    _write_control(scratch, b"exit 125\n", b"")
+
+
+def _write_control(scratch: Path, text: bytes, stdin: bytes) -> None:
+    for name, data in ((SCRIPT, text), (STDIN, stdin)):
+        place = scratch / "control" / name
+        new = place.with_suffix(".new")
+        new.write_bytes(data)
+        new.chmod(0o644)
+        os.replace(new, place)
