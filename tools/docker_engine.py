@@ -78,6 +78,12 @@ class Engine:
         status, body = self._call("POST", f"/images/create?{query}", timeout=timeout)
         self._check(status, body)
 
+    def prune(self) -> None:
+        """Remove containers that don't run, and networks and volumes that nothing uses."""
+        for what in ("containers", "networks", "volumes"):
+            status, body = self._call("POST", f"/{what}/prune")
+            self._check(status, body)
+
     def _check(self, status: int, body: bytes) -> None:
         if status >= 400:
             try:

@@ -12,6 +12,7 @@ never meets containers that are not the tests'. Anyone else uses the engine that
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import platform
@@ -50,8 +51,8 @@ class Unavailable(Exception):
 
 
 def say(text: str) -> None:
-    """One line for the user, at once."""
-    print(text, flush=True)
+    """One line for the user; not among what `up` prints for a shell to read."""
+    print(text, file=sys.stderr, flush=True)
 
 
 def find(program: str) -> str | None:
@@ -197,10 +198,13 @@ def _start(*, outlive: bool) -> tuple[subprocess.Popen[bytes], Path]:
     """Start dockerd in name spaces of its own; gives its first process and its private folder."""
     need({"dockerd": "docker.io", "containerd": "containerd", "runc": "runc"})
     need({"unshare": "util-linux", "setpriv": "util-linux", "iptables": "iptables"})
-    FOLDER.mkdir(exist_ok=True)
+    note = FOLDER / "run"
+    if note.exists():  # of a run that was killed
+        shutil.rmtree(note.read_text(), ignore_errors=True)
     reason = ""
     for storage in ([], ["--storage-driver", "vfs"]):  # first the best that the disk can do
         run = Path(tempfile.mkdtemp(prefix="trialog-engine-"))  # short: a socket's path is limited
+        note.write_text(str(run))
         (run / "daemon.json").write_text("{}")  # not the machine's own settings
         # The first process dies with this one, and everything else with the first process.
         guard = [] if outlive else ["setpriv", "--pdeathsig", "KILL"]
@@ -229,6 +233,7 @@ def _start(*, outlive: bool) -> tuple[subprocess.Popen[bytes], Path]:
         deadline = time.monotonic() + START_SECONDS
         while process.poll() is None and time.monotonic() < deadline:
             if engine.answers():
+                engine.prune()  # what a killed run left in the data folder
                 return process, run
             time.sleep(0.05)
         _end(process.pid, run)
@@ -245,6 +250,19 @@ def _end(pid: int, run: Path) -> None:
     deadline = time.monotonic() + 10
     while (run / "docker.sock").exists() and time.monotonic() < deadline:
         shutil.rmtree(run, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """One run at a time has the data folder; others wait."""
+    FOLDER.mkdir(exist_ok=True)
+    with (FOLDER / "lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("Waiting for another run of the tests in this checkout to end …")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _running() -> dict[str, str] | None:
@@ -269,28 +287,34 @@ def docker() -> Iterator[dict[str, str]]:
             raise Unavailable(f"no Docker engine answers at {given.host}")
         yield _use(given)
         return
-    state = _running()
-    if state is not None:
-        yield _use(Engine(state["DOCKER_HOST"]))
-        return
-    process, run = _start(outlive=False)
-    try:
-        yield _use(Engine(f"unix://{run}/docker.sock"))
-    finally:
-        _end(process.pid, run)
-        process.wait()
+    with _alone():
+        state = _running()
+        if state is not None:
+            yield _use(Engine(state["DOCKER_HOST"]))
+            return
+        process, run = _start(outlive=False)
+        try:
+            yield _use(Engine(f"unix://{run}/docker.sock"))
+        finally:
+            _end(process.pid, run)
+            process.wait()
 
 
 def up() -> None:
     """Start an engine that stays, and print how to use it."""
     if not may_install():
         raise Unavailable("an engine of our own needs root on Debian or a relative; use your own")
-    state = _running()
-    if state is None:
-        process, run = _start(outlive=True)
-        variables = _use(Engine(f"unix://{run}/docker.sock"))
-        state = {**variables, "pid": str(process.pid), "run": str(run)}
-        STATE.write_text(json.dumps(state))
+    with _alone():
+        state = _running()
+        if state is None:
+            process, run = _start(outlive=True)
+            try:
+                variables = _use(Engine(f"unix://{run}/docker.sock"))
+            except (Unavailable, EngineError):
+                _end(process.pid, run)
+                raise
+            state = {**variables, "pid": str(process.pid), "run": str(run)}
+            STATE.write_text(json.dumps(state))
     for name in ("DOCKER_HOST", "TRIALOG_TEST_IMAGE"):
         print(f"export {name}={state[name]}")
 
