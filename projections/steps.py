@@ -14,9 +14,10 @@ import msgspec
 from ..events.errors import LogCorrupt
 from ..events.kinds import ActionTaken, EnvironmentReset
 from ..events.kinds.parts import StateChange
-from ..events.values import BlobRef, Json, Text, as_blob_ref
+from ..events.values import BlobRef, Json, Text
 from .document import compact, line, seconds
 from .patch import PatchError, apply_patch
+from .texts import reference
 from .trial import StepReward, TrialView
 
 
@@ -84,11 +85,11 @@ def state_blobs(view: TrialView) -> list[BlobRef]:
     for happened in view.history:
         match happened.payload:
             case EnvironmentReset(apps=apps):
-                latest.update((name, as_blob_ref(app.state)) for name, app in apps.items())
+                latest.update((name, reference(app.state)) for name, app in apps.items())
             case ActionTaken(states=states):
                 for name, change in states.items():
                     if change.patch is None:
-                        latest[name] = as_blob_ref(_full(change))
+                        latest[name] = reference(_full(change))
                     elif (ref := latest.get(name)) is not None:
                         needed.append(ref)
                         latest[name] = None
@@ -109,7 +110,7 @@ class _State:
     def patch(self, operations: list[Json], blobs: Mapping[str, bytes]) -> None:
         if self._tree is None:
             value = msgspec.json.decode(self.raw)
-            if (ref := as_blob_ref(value)) is not None:
+            if (ref := reference(value)) is not None:
                 value = msgspec.json.decode(blobs[ref.blob])
             self._tree = (value,)
         value = apply_patch(self._tree[0], operations)

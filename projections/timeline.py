@@ -68,8 +68,9 @@ from ..events.kinds import (
     WorkspaceSaved,
 )
 from ..events.kinds.parts import Output, Slot, Target
-from ..events.values import Json, Text, as_blob_ref
+from ..events.values import Json, Text
 from .document import compact
+from .texts import reference
 
 WIDTH = 160
 """Characters of a value or text that a line shows."""
@@ -84,7 +85,7 @@ def timeline_line(event: RecordedEvent) -> str:
         what = f"unknown to this release (schema {event.schema}, {passed}): {shown(event.data)}"
     except LogCorrupt as corrupt:
         what = f"can't be read: {corrupt.reason}"
-    return f"{event.version:>5}  {event.at}  {event.kind:<20}  {what}"
+    return _printable(f"{event.version:>5}  {event.at}  {event.kind:<20}  {what}")
 
 
 def describe(event: Event) -> str:
@@ -269,12 +270,17 @@ def describe(event: Event) -> str:
 
 
 def shown(value: Json | Text) -> str:
-    """A value on one line, cut where it is long; line ends and control characters escaped."""
-    if (ref := as_blob_ref(value)) is not None:
+    """A value on one line, cut where it is long; a blob by its name."""
+    if (ref := reference(value)) is not None:
         return f"[{ref.size} bytes in {ref.blob}]"
     text = value if isinstance(value, str) else compact(cast("object", value)).decode()
-    if len(text) > WIDTH:
-        text = text[: WIDTH - 1] + "…"
+    return _printable(text if len(text) <= WIDTH else text[: WIDTH - 1] + "…")
+
+
+def _printable(text: str) -> str:
+    """Line ends and control characters escaped: a log can't move a terminal's cursor."""
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 

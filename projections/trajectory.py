@@ -12,9 +12,10 @@ from typing import Literal, cast
 import msgspec
 
 from ..events.kinds import ActionTaken, AgentMessage, EnvironmentReset, ModelCalled
-from ..events.values import BlobRef, Json, Text, as_blob_ref, unescape, valid_text
+from ..events.values import BlobRef, Json, Text
 from .document import compact, document, seconds
 from .result import answer
+from .texts import full_text, full_value, reference
 from .trial import TrialView
 from .usage import usage_total
 
@@ -161,7 +162,7 @@ def trajectory_blobs(view: TrialView) -> Iterator[BlobRef]:
             case _:
                 pass
     for value in values:
-        if (ref := as_blob_ref(value)) is not None:
+        if (ref := reference(value)) is not None:
             yield ref
 
 
@@ -196,7 +197,7 @@ class _Steps:
         self._by_call[event_id] = step
 
     def say(self, at: str, message: AgentMessage) -> None:
-        text = self.text(message.text)
+        text = full_text(message.text, self._blobs)
         match message.role:
             case "system" | "user" as source:
                 self.add(source, text, at)
@@ -210,7 +211,7 @@ class _Steps:
                 else:
                     step.message = f"{step.message}\n{text}" if step.message else text
                 if message.reasoning is not None:
-                    step.reasoning_content = self.text(message.reasoning)
+                    step.reasoning_content = full_text(message.reasoning, self._blobs)
 
     def act(self, event_id: str, action: ActionTaken) -> None:
         step = self._by_call.get(action.model_call or "")
@@ -235,8 +236,10 @@ class _Steps:
         if action.error is not None:
             extra: dict[str, Json] = {"error": True}
             if action.observation is not None:
-                extra["observation"] = self._value(action.observation)
-            self._result(step, ObservationResult(call_id, self.text(action.error), extra))
+                extra["observation"] = full_value(action.observation, self._blobs)
+            self._result(
+                step, ObservationResult(call_id, full_text(action.error, self._blobs), extra)
+            )
         elif action.observation is not None:
             self._result(step, ObservationResult(call_id, self.plain(action.observation)))
 
@@ -247,12 +250,8 @@ class _Steps:
 
     def plain(self, value: Json) -> str:
         """A value as text: a string as it is, anything else as JSON."""
-        value = self._value(value)
+        value = full_value(value, self._blobs)
         return value if isinstance(value, str) else compact(value).decode()
-
-    def text(self, text: Text) -> str:
-        """A text in full."""
-        return text if isinstance(text, str) else valid_text(self._blobs[text.blob])[0]
 
     def _same_turn(self, turn: int) -> AtifStep | None:
         return self.steps[-1] if self._turn == turn and self.steps else None
@@ -270,17 +269,7 @@ class _Steps:
         step.observation.results.append(result)
 
     def _arguments(self, arguments: Json | None) -> dict[str, Json]:
-        value = None if arguments is None else self._value(arguments)
+        value = None if arguments is None else full_value(arguments, self._blobs)
         if value is None:
             return {}
         return cast("dict[str, Json]", value) if isinstance(value, dict) else {"value": value}
-
-    def _value(self, value: Json) -> Json:
-        """A user's value as it was before it was stored. A blob holds JSON, else plain text."""
-        if (ref := as_blob_ref(value)) is not None:
-            data = self._blobs[ref.blob]
-            try:
-                value = msgspec.json.decode(data)
-            except msgspec.DecodeError:
-                return valid_text(data)[0]
-        return unescape(value)
