@@ -148,6 +148,18 @@ WARNINGS: dict[str, Code] = {
         "The test writes a reward only when its check passes.",
         "Write a 0 first.",
     ),
+    "limit_lowered": Code(
+        "A limit is over what this machine has; the sandbox got all of it.",
+        "Run on a larger machine, or lower the limit.",
+    ),
+    "limit_not_kept": Code(
+        "A limit could not be held, or only in part, by this sandbox.",
+        "Read the message; `--strict-limits` refuses such a task; Docker can hold more.",
+    ),
+    "network_shared": Code(
+        "The task has a network, and with bubblewrap it is the host's own.",
+        "Use `--sandbox docker` for a network of its own.",
+    ),
     "save_timeout": Code(
         "Saving artifacts and workspace took longer than allowed; what was not saved is lost.",
         "A smaller workspace helps; the trial can't be graded again from its saved work.",
