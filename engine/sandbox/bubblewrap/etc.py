@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pwd
-import shutil
 from pathlib import Path
 
 PARTS = (
@@ -58,14 +57,27 @@ def copy_etc(destination: Path, home: str) -> None:
         target = destination / part
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            if source.is_dir() and not source.is_symlink():
-                shutil.copytree(source, target, symlinks=True, ignore_dangling_symlinks=True)
-            else:
-                shutil.copy2(source, target, follow_symlinks=False)
-        except (OSError, shutil.Error):
+            _copy(source, target)
+        except OSError:
             continue  # not there, or not for this user: then programs do without it
     (destination / RESOLVER).touch()
     (destination / "passwd").write_text(_users(home), encoding="utf-8")
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy files, folders and links; of a folder as much as this user may read."""
+    if source.is_symlink():
+        target.symlink_to(os.readlink(source))
+    elif source.is_dir():
+        target.mkdir()
+        for entry in os.scandir(source):
+            try:
+                _copy(Path(entry.path), target / entry.name)
+            except OSError:
+                continue
+    elif source.is_file():
+        target.write_bytes(source.read_bytes())
+        target.chmod(source.stat().st_mode & 0o755 | 0o444)
 
 
 def user_name() -> str:
