@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
@@ -163,7 +164,8 @@ def _no_constant(name: str) -> None:
 
 def _time(text: str) -> str | None:
     try:
-        return format_time(parse_time(text))
+        zone = datetime.fromisoformat(text).tzinfo
+        return None if zone is None else format_time(parse_time(text))
     except (ValueError, OverflowError, OSError):
         return None
 
