@@ -85,7 +85,7 @@ def walk(folder: Path, bounds: Bounds, follow: Callable[[str], bool]) -> list[En
     waiting: list[tuple[Path, str, frozenset[Path]]] = [(folder, "", frozenset({folder}))]
     while waiting:
         here, prefix, ancestors = waiting.pop()
-        for item in _scan(here):
+        for item in list_folder(here):
             if item.name in LEFT_OUT:
                 continue
             path = prefix + item.name
@@ -167,7 +167,8 @@ def present(path: Path) -> bool:
         return False
 
 
-def _scan(folder: Path) -> list[os.DirEntry[str]]:
+def list_folder(folder: Path) -> list[os.DirEntry[str]]:
+    """What is in a folder, in no order, or a TaskError that says why it can't be listed."""
     try:
         with os.scandir(folder) as items:
             return list(items)

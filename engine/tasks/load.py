@@ -13,7 +13,16 @@ from .compose import compose_use, find_compose
 from .digest import digest
 from .dockerfile import copied_sources, in_context
 from .document import find_prompt, split_document
-from .files import SETTINGS_NAMES, Bounds, Entry, present, read_text, regular_file, walk
+from .files import (
+    SETTINGS_NAMES,
+    Bounds,
+    Entry,
+    list_folder,
+    present,
+    read_text,
+    regular_file,
+    walk,
+)
 from .model import Task, TaskSettings, TaskWarning
 from .names import safe_name
 from .plain import TooMuch, plain
@@ -298,9 +307,11 @@ def _in_order(names: Sequence[str], layout: Layout) -> tuple[str, str]:
 
 
 def _real_folder(path: Path, bounds: Bounds, *, what: str) -> None:
-    """Raises TaskError for what is no folder and for a link that leads out."""
-    if not bounds.follow(path).is_dir():
+    """Raises TaskError for what is no folder, can't be listed, or is a link that leads out."""
+    place = bounds.follow(path)
+    if not place.is_dir():
         raise TaskError(f"{what} must be a folder, but this is none", file=path)
+    list_folder(place)
 
 
 def _environment(
