@@ -122,8 +122,11 @@ def main() -> None:
     print(f"Every byte is back: {len(before)} files.")
 
     heading("Next")
-    print(f"  {TRIALOG.relative_to(ROOT)} show {name}      what came of the job")
-    print(f"  {TRIALOG.relative_to(ROOT)} new my-task                     a task of your own")
+    command = os.path.relpath(TRIALOG, ROOT)
+    show, new = f"{command} show {name}", f"{command} new my-task"
+    width = max(len(show), len(new))
+    print(f"  {show:<{width}}  what came of the job")
+    print(f"  {new:<{width}}  a task of your own")
 
 
 if __name__ == "__main__":
