@@ -123,9 +123,25 @@ def test_codes_name_commands_and_pages_that_exist() -> None:
         found += [f"{name}: {wrong(words)}" for words in commands(text) if wrong(words)]
         options = re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)
         found += [f"{name}: no option {option}" for option in options if option not in known]
-        pages = re.findall(r"docs/[\w/]+\.md", text)
-        found += [f"{name}: no page {page}" for page in pages if not (ROOT / page).exists()]
     assert [] == found
+
+
+def test_pages_that_the_code_names_exist() -> None:
+    """Wherever a module, a task template or a message says `docs/….md`, there is such a page."""
+    missing = {
+        f"{path.relative_to(ROOT)}: {page}"
+        for part in ("engine", "events", "projections", "cli.py", "tools", "tests", "benchmarks")
+        for path in ([ROOT / part] if part.endswith(".py") else (ROOT / part).rglob("*.py"))
+        for page in re.findall(r"docs/[\w/-]+\.md", path.read_text("utf-8"))
+        if not (ROOT / page).exists()
+    }
+    assert set() == missing
+
+
+def test_every_page_is_in_the_index() -> None:
+    """docs/README.md leads to every page of docs/."""
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"}
+    assert pages <= set(LINK.findall((ROOT / "docs" / "README.md").read_text("utf-8")))
 
 
 def test_decisions_are_numbered_and_indexed() -> None:
