@@ -15,7 +15,7 @@ DEEP = 32
 def remove_tree(folder: Path) -> None:
     """Remove a folder and all in it; links are removed, not followed. One not there is fine."""
     try:
-        parent = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        parent = os.open(folder.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     except FileNotFoundError:
         return
     try:

@@ -94,7 +94,7 @@ def walk(root: int, skips: Skips) -> Iterator[Found]:
             finally:
                 if below is not None:
                     levels.append(below)
-            if below is not None and len(levels) > OPEN_FOLDERS:
+            if below is not None and len(levels) > OPEN_FOLDERS + 1:  # the first one stays open
                 levels[-1 - OPEN_FOLDERS].close()
     finally:
         for level in levels:
@@ -145,10 +145,8 @@ def _enter(folder: int, name: bytes, path: bytes, status: os.stat_result) -> _Le
 def _open_again(levels: list[_Level], skips: Skips) -> None:
     """Open the lowest folders of the way again, from the tree's own folder on."""
     first = max(1, len(levels) - OPEN_FOLDERS)
-    root = levels[0]
-    if root.fd is None:
-        return
-    fd = os.dup(root.fd)
+    assert levels[0].fd is not None
+    fd = os.dup(levels[0].fd)
     for index, level in enumerate(levels[1:], start=1):
         try:
             below = os.open(level.name, FOLDER_FLAGS, dir_fd=fd)
