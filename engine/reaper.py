@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from types import TracebackType
-from typing import Self
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 import anyio
 import structlog
@@ -19,32 +18,17 @@ TRIES = 2
 
 
 class Reaper:
-    """Removes what it is given, each within a deadline; leaving the context waits for all."""
+    """Removes what it is given, each within a deadline, whatever is cancelled meanwhile."""
 
-    def __init__(self, *, deadline: float, at_once: int = 8) -> None:
+    def __init__(self, tasks: TaskGroup, *, deadline: float, at_once: int = 8) -> None:
         self.deadline = deadline
         self.left: list[str] = []
         """Sandboxes that could not be removed; `trialog clean` finds them by their labels."""
+        self._tasks = tasks
         self._slots = anyio.CapacityLimiter(at_once)
-        self._tasks: TaskGroup | None = None
-
-    async def __aenter__(self) -> Self:
-        self._tasks = anyio.create_task_group()
-        await self._tasks.__aenter__()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool | None:
-        assert self._tasks is not None
-        return await self._tasks.__aexit__(kind, error, traceback)
 
     def take(self, sandbox: Sandbox, removed: Removed) -> None:
-        """Remove a sandbox in the background, whatever is cancelled meanwhile."""
-        assert self._tasks is not None
+        """Remove a sandbox in the background."""
         self._tasks.start_soon(self._remove, sandbox, removed, name=f"remove {sandbox.id}")
 
     async def _remove(self, sandbox: Sandbox, removed: Removed) -> None:
@@ -68,3 +52,10 @@ class Reaper:
             if error is not None:
                 self.left.append(sandbox.id)
             await removed(anyio.current_time() - begun, error)
+
+
+@asynccontextmanager
+async def reaper(*, deadline: float) -> AsyncGenerator[Reaper]:
+    """A reaper; leaving the context waits until all that it was given is removed."""
+    async with anyio.create_task_group() as tasks:
+        yield Reaper(tasks, deadline=deadline)

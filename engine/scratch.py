@@ -7,6 +7,7 @@ whose it was and remove what a killed engine left.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from .archive import remove_tree
 from .sandbox.owner import is_dead, parse_owner, this_process
 
 FOLDER = ".scratch"
+TRIES = 4
 _COLON = "@"
 """A colon has a meaning of its own in lists of mounts and paths."""
 
@@ -41,7 +43,14 @@ def _make(jobs_folder: Path, job: str) -> Path:
 
 
 def _remove(folder: Path) -> None:
-    remove_tree(folder)
+    for attempt in range(TRIES):
+        try:
+            remove_tree(folder)
+        except OSError:
+            # A thread may still write the last of some output; what stays is swept later.
+            time.sleep(0.05 * attempt)
+        else:
+            break
     for empty in (folder.parent, folder.parent.parent):
         try:
             empty.rmdir()

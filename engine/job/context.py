@@ -15,6 +15,7 @@ from ..reaper import Reaper
 from ..redact import Redactor
 from ..sandbox.protocol import SandboxBackend
 from .config import JobConfig
+from .interruption import Interruption
 from .record import JobRecord
 from .report import Watcher
 from .tasks import TaskInJob
@@ -45,7 +46,7 @@ class JobContext:
         verifier_env: Mapping[str, str],
         environ: Mapping[str, str],
         watch: Watcher,
-        since: int,
+        interruption: Interruption,
     ) -> None:
         self.job = job
         self.folder = folder
@@ -66,11 +67,6 @@ class JobContext:
         self.verifier_env = verifier_env
         self.environ = environ
         self.watch = watch
-        self.since = since
-        """A position of the log from before this run of the job began."""
+        self.interruption = interruption
         self.agent_slots = anyio.CapacityLimiter(config.concurrency)
         self.verifier_slots = anyio.CapacityLimiter(config.verifiers or config.concurrency)
-        self.draining = anyio.Event()
-        """Set: no new execution begins."""
-        self.cancelled = False
-        """What is cut off now ends as cancelled, not as interrupted."""

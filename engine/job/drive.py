@@ -1,17 +1,14 @@
-"""Driving a job: slots through a pool of workers, retries, and the signals that end it early."""
+"""Driving a job: slots through a pool of workers, with retries and progress."""
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator, Sequence
 
 import anyio
 import structlog
-from anyio.abc import TaskGroup, TaskStatus
 
-from ...events.codec import decode_or_none
 from ...events.errors import LogUnavailable
-from ...events.kinds import JobCancelled, JobInterrupted, TrialAbandoned, TrialScheduled
+from ...events.kinds import TrialAbandoned, TrialScheduled
 from ...projections.errors import FilesUnwritable
 from ..trial.state import Stage, TrialState
 from .context import JobContext
@@ -19,12 +16,10 @@ from .ending import TrialEnd
 from .execution import execute
 from .folders import unused_trial
 from .plan import Execution, PlannedSlot, plan_slot, retried
-from .record import stream_of
-from .report import Notice, Progress, TrialEnded
+from .report import Progress, TrialEnded
+from .slot import AgentSlot
 from .state import slot_key
 
-GRACE_SEC = 30.0
-"""What running trials get to end after the first interruption."""
 SUMMARY_EVERY_SEC = 5.0
 
 
@@ -36,18 +31,12 @@ class Driver:
         context: JobContext,
         plan: Sequence[PlannedSlot],
         executions: dict[str, list[Execution]],
-        *,
-        grace: float = GRACE_SEC,
     ) -> None:
         self.context = context
-        self.interrupted = False
         self._plan = plan
         self._executions = executions
-        self._grace = grace
-        self._running = 0
         self._done = 0
         self._counts = {"scored": 0, "passed": 0, "errored": 0, "unscored": 0}
-        self._scope = anyio.CancelScope()
 
     async def run(self) -> None:
         """Run until every slot has ended or the job was told to stop."""
@@ -59,10 +48,8 @@ class Driver:
             context.config.verifiers or context.config.concurrency
         )
         async with anyio.create_task_group() as helpers:
-            await helpers.start(self._listen, helpers)
-            helpers.start_soon(self._follow_cancellation)
             helpers.start_soon(self._keep_summary)
-            with self._scope:
+            with context.interruption.scope:
                 async with anyio.create_task_group() as pool:
                     for _ in range(min(workers, max(len(work), 1))):
                         pool.start_soon(self._work, queue)
@@ -72,16 +59,18 @@ class Driver:
 
     async def _work(self, queue: Iterator[PlannedSlot]) -> None:
         for planned in queue:
-            if self.context.draining.is_set():
+            if self.context.interruption.draining:
                 return
             await self._run_slot(planned)
 
     async def _run_slot(self, planned: PlannedSlot) -> None:
         retries = self.context.config.retries
-        self._running += 1
+        self.context.interruption.running += 1
         try:
             while True:
                 end = await self._run_once(planned)
+                if end is None:
+                    return
                 again = self._next_try(planned, end) if retries > 0 else None
                 self._tell(end, will_retry=again is not None)
                 if again is None:
@@ -89,11 +78,17 @@ class Driver:
                 retries -= 1
                 planned = again
         finally:
-            self._running -= 1
+            self.context.interruption.running -= 1
 
-    async def _run_once(self, planned: PlannedSlot) -> TrialEnd:
-        scheduled = await self._schedule(planned)
-        return await execute(self.context, planned, scheduled)
+    async def _run_once(self, planned: PlannedSlot) -> TrialEnd | None:
+        """One execution; None when the job began to stop before it could begin."""
+        async with AgentSlot(self.context.agent_slots) as slot:
+            if planned.action == "run":
+                await slot.take()
+            if self.context.interruption.draining:
+                return None
+            scheduled = await self._schedule(planned)
+            return await execute(self.context, planned, scheduled, slot)
 
     async def _schedule(self, planned: PlannedSlot) -> TrialScheduled:
         context = self.context
@@ -122,7 +117,7 @@ class Driver:
         category = end.retry_category
         if (
             category is None
-            or self.context.draining.is_set()
+            or self.context.interruption.draining
             or not retried(category, self.context.config.retry_on)
         ):
             return None
@@ -142,67 +137,16 @@ class Driver:
 
     def _progress(self) -> None:
         slots = len(self._plan)
+        running = self.context.interruption.running
         self.context.watch(
             Progress(
                 slots=slots,
                 done=self._done,
-                running=self._running,
-                waiting=max(slots - self._done - self._running, 0),
+                running=running,
+                waiting=max(slots - self._done - running, 0),
                 **self._counts,
             )
         )
-
-    # What ends a job early
-
-    async def _listen(
-        self, tasks: TaskGroup, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
-    ) -> None:
-        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
-            task_status.started()
-            async for number in signals:
-                await self._interrupt(number, tasks)
-
-    async def _interrupt(self, number: signal.Signals, tasks: TaskGroup) -> None:
-        watch = self.context.watch
-        if not self.interrupted:
-            self.interrupted = True
-            self.context.draining.set()
-            watch(
-                Notice(
-                    level="warning",
-                    message=f"{number.name}: no new trials; {self._running} running get "
-                    f"{self._grace:g} s to end. Once more stops them now",
-                )
-            )
-            tasks.start_soon(self._stop_later)
-            await self.context.record.tell(
-                JobInterrupted(signal=number.name, running=self._running)
-            )
-        else:
-            watch(
-                Notice(
-                    level="warning",
-                    message=f"{number.name}: stopping now; removing the sandboxes, please wait",
-                )
-            )
-            self._scope.cancel()
-
-    async def _stop_later(self) -> None:
-        await anyio.sleep(self._grace)
-        self._scope.cancel()
-
-    async def _follow_cancellation(self) -> None:
-        """Another process may cancel the job: it appends JobCancelled to the job's stream."""
-        context = self.context
-        streams = [stream_of(context.job)]
-        async for batch in context.log.subscribe(after=context.since, streams=streams):
-            for event in batch:
-                if isinstance(decode_or_none(event), JobCancelled):
-                    context.watch(Notice(level="warning", message="the job was cancelled"))
-                    context.cancelled = True
-                    context.draining.set()
-                    self._scope.cancel()
-                    return
 
     async def _keep_summary(self) -> None:
         context = self.context

@@ -80,11 +80,11 @@ def removal(
 
 def _alone(error: Exception) -> Exception:
     """The one error in a group of one."""
-    while isinstance(error, ExceptionGroup):
-        inner = cast("ExceptionGroup[Exception]", error).exceptions
-        if len(inner) != 1:
-            break
-        error = inner[0]
+    if isinstance(error, ExceptionGroup):
+        group = cast("ExceptionGroup[Exception]", error)
+        if len(group.exceptions) == 1:
+            return _alone(group.exceptions[0])
+        return group
     return error
 
 

@@ -46,21 +46,25 @@ from .ending import TrialEnd, command_to_cut_off, fault, removal
 from .place import Place
 from .plan import PlannedSlot
 from .report import Notice, TrialBegan
+from .slot import AgentSlot
 from .state import slot_seed
 
 CLOSING_SEC = 20.0
 """For the last events of a trial that is cut off."""
 
 
-async def execute(job: JobContext, planned: PlannedSlot, scheduled: TrialScheduled) -> TrialEnd:
+async def execute(
+    job: JobContext, planned: PlannedSlot, scheduled: TrialScheduled, slot: AgentSlot
+) -> TrialEnd:
     """Run, grade or finish one execution as planned; its files are written when it ends.
 
+    `slot` is given back as soon as the agent's work is saved.
     A fault of one trial's ends that trial and no other; only the log's own errors are raised.
     """
     state = TrialState()
     if planned.same_stream:
         state = await load_trial(job.log, scheduled.trial)
-    execution = _Execution(job, scheduled, state)
+    execution = _Execution(job, scheduled, state, slot)
     try:
         await execution.go(planned)
     except anyio.get_cancelled_exc_class():
@@ -70,7 +74,7 @@ async def execute(job: JobContext, planned: PlannedSlot, scheduled: TrialSchedul
     except LogError:
         raise
     except Exception as error:  # siblings must go on
-        structlog.get_logger().exception("engine fault", trial=scheduled.trial)
+        await _log_fault(scheduled.trial, error)
         await execution.tell(*fault(execution.record.state, error))
     finally:
         execution.release()
@@ -79,8 +83,11 @@ async def execute(job: JobContext, planned: PlannedSlot, scheduled: TrialSchedul
 
 
 class _Execution:
-    def __init__(self, job: JobContext, scheduled: TrialScheduled, state: TrialState) -> None:
+    def __init__(
+        self, job: JobContext, scheduled: TrialScheduled, state: TrialState, slot: AgentSlot
+    ) -> None:
         self.job = job
+        self.slot = slot
         self.scheduled = scheduled
         self.trial = scheduled.trial
         self.task = job.tasks[scheduled.slot.task]
@@ -126,16 +133,16 @@ class _Execution:
         await self.settle()
 
     async def _run(self) -> None:
-        async with self.job.agent_slots:
-            self._begin()
-            solution = self.task.task.solution if self.agent.needs_solution else None
-            self.note(*await self.place.start("agent", solution=solution))
-            if self.place.sandbox is None:
-                return
-            if not await self._work(self.place.sandbox):
-                return
-            if not await self._save(self.place.sandbox):
-                return
+        self._begin()
+        solution = self.task.task.solution if self.agent.needs_solution else None
+        self.note(*await self.place.start("agent", solution=solution))
+        if self.place.sandbox is None:
+            return
+        if not await self._work(self.place.sandbox):
+            return
+        if not await self._save(self.place.sandbox):
+            return
+        self.slot.give_back()
         await self._judge(self.place.sandbox)
 
     def _begin(self) -> None:
@@ -312,9 +319,9 @@ class _Execution:
     async def cut_off(self) -> None:
         """The trial was cancelled under way: say so in its stream."""
         try:
-            self.command(command_to_cut_off(cancelled=self.job.cancelled))
+            self.command(command_to_cut_off(cancelled=self.job.interruption.cancelled))
             await self.settle()
-            if self.job.cancelled:
+            if self.job.interruption.cancelled:
                 await self.write_files()
         except LogError as error:
             structlog.get_logger().warning("cut-off not recorded", trial=self.trial, why=str(error))
@@ -354,6 +361,13 @@ class _Execution:
             tools=state.tools or (work.tools if work else 0),
             agent_category=category or (work.agent_category if work else None),
         )
+
+
+async def _log_fault(trial: str, error: Exception) -> None:
+    def write() -> None:  # reads source files for the traceback
+        structlog.get_logger().error("engine fault", trial=trial, exc_info=error)
+
+    await to_thread.run_sync(write)
 
 
 def _stuck(sandbox: Sandbox, phase: str) -> SandboxGone:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Literal
@@ -149,11 +150,17 @@ class Place:
             return sandbox.id
 
         async def gone(seconds: float, error: str | None) -> None:
-            await to_thread.run_sync(remove_tree, self.scratch)
+            await to_thread.run_sync(_try_remove, self.scratch)
             await removed(sandbox.id, seconds, error)
 
         self.job.reaper.take(sandbox, gone)
         return None
+
+
+def _try_remove(folder: Path) -> None:
+    # What can't go yet (an output that is still being written) goes with the job's own folder.
+    with contextlib.suppress(OSError):
+        remove_tree(folder)
 
 
 def _make_private(folder: Path) -> None:

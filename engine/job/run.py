@@ -18,18 +18,20 @@ from ...events.kinds import JobResumed, JobStarted
 from ...projections.errors import FilesUnwritable
 from ...projections.writer import JobFiles
 from ..agents import agent_by_name
-from ..reaper import Reaper
+from ..reaper import reaper
 from ..redact import Redactor
 from ..redacting_log import redacting
 from ..scratch import scratch_folder
 from ..tasks.environment import resolve_env
 from ..tasks.model import Task
+from ..trial.state import Stage
 from .config import JobConfig
 from .context import JobContext
 from .drive import Driver
 from .environment import seal, unseal
 from .finish import finish_job
 from .folders import unused_job
+from .interruption import Interruption
 from .load import load_job, plan
 from .lock import own
 from .plan import Execution, PlannedSlot
@@ -125,12 +127,43 @@ async def resume_job(
             actions[slot.action] = actions.get(slot.action, 0) + 1
         if state.finished and not {"run", "grade", "finish"} & actions.keys():
             watch(Notice(level="info", message="nothing is left to do"))
-        else:
-            await record.tell(JobResumed(plan=actions, pid=os.getpid(), host=socket.gethostname()))
+            return await _only_files(services, state, executions, watch)
+        await record.tell(JobResumed(plan=actions, pid=os.getpid(), host=socket.gethostname()))
         return await _drive(
             services, config, state.started, record, planned, executions,
             agents=agents, watch=watch, since=since, resumed=True,
         )  # fmt: skip
+
+
+async def _only_files(
+    services: Services, state: JobState, executions: dict[str, list[Execution]], watch: Watcher
+) -> JobResult:
+    """A job that needs nothing but its files, where some are missing."""
+    assert state.started is not None
+    job, folder = state.started.job, services.jobs_folder / state.started.folder
+    files = JobFiles(services.log, job, folder)
+    await _write_missing(files, folder, executions)
+    summary = await _write_summary(files, folder, watch)
+    watch(JobClosed(job=job, folder=str(folder), interrupted=False, seconds=0.0))
+    return JobResult(job=job, folder=folder, summary=summary, interrupted=False)
+
+
+async def _write_missing(
+    files: JobFiles, folder: Path, executions: Mapping[str, list[Execution]]
+) -> None:
+    """Write the files of finished trials that have none: their engine died before it could."""
+    finished = [
+        e.scheduled.trial
+        for tries in executions.values()
+        for e in tries
+        if e.state.stage is Stage.FINISHED
+    ]
+    for trial in await to_thread.run_sync(_without_result, folder, finished):
+        await files.write_trial(trial)
+
+
+def _without_result(folder: Path, trials: list[str]) -> list[str]:
+    return [trial for trial in trials if not (folder / trial / "result.json").exists()]
 
 
 async def _drive(
@@ -158,51 +191,49 @@ async def _drive(
             sandbox=services.backend.name, resumed=resumed,
         )
     )  # fmt: skip
-    async with scratch_folder(services.jobs_folder, started.job) as scratch:
+    files = JobFiles(services.log, started.job, folder)
+    interruption = Interruption(record, watch)
+    async with (
+        interruption.listening(services.log, since),
+        scratch_folder(services.jobs_folder, started.job) as scratch,
+    ):
         tasks = await open_tasks(
             started.tasks, services.log.blobs, scratch / "tasks", backend=services.backend,
             config=config, images=_images(executions),
         )  # fmt: skip
         redactor = Redactor(_secrets(services, tasks))
-        log = redacting(services.log, redactor)
         for name in redactor.too_short:
-            watch(
-                Notice(
-                    level="warning",
-                    message=f"the value of {name} is under 8 characters and is not redacted",
-                )
-            )
-        files = JobFiles(log, started.job, folder)
-        async with Reaper(deadline=config.stop_timeout_sec) as reaper:
+            _warn(watch, f"the value of {name} is under 8 characters and is not redacted")
+        async with reaper(deadline=config.stop_timeout_sec) as removal:
             context = JobContext(
-                job=started.job, folder=folder, scratch=scratch, config=config, log=log,
-                log_id=services.log_id, backend=services.backend, clock=services.clock,
-                ids=services.ids, record=record, files=files, reaper=reaper, redactor=redactor,
-                tasks=tasks, agents=agents, agent_env=agent_env, verifier_env=verifier_env,
-                environ=services.environ, watch=watch, since=since,
+                job=started.job, folder=folder, scratch=scratch, config=config,
+                log=redacting(services.log, redactor), log_id=services.log_id,
+                backend=services.backend, clock=services.clock, ids=services.ids, record=record,
+                files=files, reaper=removal, redactor=redactor, tasks=tasks, agents=agents,
+                agent_env=agent_env, verifier_env=verifier_env, environ=services.environ,
+                watch=watch, interruption=interruption,
             )  # fmt: skip
-            driver = Driver(context, planned, executions)
-            await driver.run()
-        for sandbox in reaper.left:
-            watch(
-                Notice(
-                    level="warning",
-                    message=f"sandbox {sandbox} could not be removed; `trialog clean` tries again",
-                )
-            )
-    if not driver.interrupted:
-        trials = [e.scheduled.trial for tries in executions.values() for e in tries]
-        await finish_job(services.log, record, trials, services.clock.monotonic() - begun)
-    summary = await _write_summary(files, folder, watch)
+            await _write_missing(files, folder, executions)
+            await Driver(context, planned, executions).run()
+        for sandbox in removal.left:
+            _warn(watch, f"sandbox {sandbox} is not removed; `trialog clean` tries again")
+        if not interruption.interrupted:
+            trials = [e.scheduled.trial for tries in executions.values() for e in tries]
+            await finish_job(services.log, record, trials, services.clock.monotonic() - begun)
+        summary = await _write_summary(files, folder, watch)
     watch(
         JobClosed(
-            job=started.job, folder=str(folder), interrupted=driver.interrupted,
+            job=started.job, folder=str(folder), interrupted=interruption.interrupted,
             seconds=services.clock.monotonic() - begun,
         )
     )  # fmt: skip
     return JobResult(
-        job=started.job, folder=folder, summary=summary, interrupted=driver.interrupted
+        job=started.job, folder=folder, summary=summary, interrupted=interruption.interrupted
     )
+
+
+def _warn(watch: Watcher, message: str) -> None:
+    watch(Notice(level="warning", message=message))
 
 
 def _images(executions: Mapping[str, list[Execution]]) -> dict[str, str]:

@@ -3,16 +3,64 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+from collections.abc import Callable
 from pathlib import Path
 
-from helpers.fakes import FakeBackend
+import anyio
+import pytest
+
+from helpers.fakes import FakeBackend, FakeSandbox, passes
 from helpers.jobs import Watched, services, tasks
-from trialog.engine.job.api import run_job
+from trialog.engine.errors import (
+    CommandRefused,
+    ConfigError,
+    ImageError,
+    JobLocked,
+    SandboxError,
+    SandboxGone,
+    TaskError,
+)
+from trialog.engine.job.api import cancel_job, plan_resume, resume_job, run_job
 from trialog.engine.job.config import JobConfig
-from trialog.engine.job.report import TrialEnded
+from trialog.engine.job.environment import seal, unseal
+from trialog.engine.job.lock import own
+from trialog.engine.job.report import Notice, TrialEnded
+from trialog.engine.sandbox.protocol import Command, Exit, ImageRequest, SandboxSpec
+from trialog.events.codec import decode
+from trialog.events.envelope import RecordedEvent
+from trialog.events.log import EventLog
 from trialog.events.open import memory_log
 
 CONFIG = JobConfig(tasks=["tasks"], agents=["oracle"])
+
+
+async def events_of(log: EventLog, prefix: str) -> list[RecordedEvent]:
+    """All events of the streams with this prefix."""
+    return [event for stream in await log.streams(prefix) for event in await log.read(stream)]
+
+
+async def kinds_of(log: EventLog, prefix: str) -> list[str]:
+    """Their kinds."""
+    return [event.kind for event in await events_of(log, prefix)]
+
+
+async def payloads(log: EventLog, prefix: str, kind: str) -> list[object]:
+    """Payloads of one kind."""
+    return [decode(event) for event in await events_of(log, prefix) if event.kind == kind]
+
+
+def failing_once(error: Exception) -> Callable[[SandboxSpec], object]:
+    """A hook that raises on its first call."""
+    calls: list[SandboxSpec] = []
+
+    async def hook(spec: SandboxSpec) -> None:
+        calls.append(spec)
+        if len(calls) == 1:
+            raise error
+
+    return hook
 
 
 async def test_job_scores_every_slot(tmp_path: Path) -> None:
@@ -21,7 +69,7 @@ async def test_job_scores_every_slot(tmp_path: Path) -> None:
     async with memory_log() as log:
         result = await run_job(
             services(log, backend, tmp_path / "jobs"),
-            JobConfig(tasks=["t"], agents=["oracle", "nop"], attempts=2),
+            JobConfig(tasks=["t"], agents=["oracle", "command:/bin/true"], attempts=2),
             await tasks(tmp_path / "t", 2),
             watched,
         )
@@ -35,3 +83,481 @@ async def test_job_scores_every_slot(tmp_path: Path) -> None:
         assert json.loads((folder / "result.json").read_bytes())["passed"] is True
         assert (folder / "verifier" / "test-stdout.txt").read_bytes() == b"PASS\n"
     assert backend.alive == set()
+
+
+async def test_order_of_a_trial(tmp_path: Path) -> None:
+    """A trial's events come in the format's order, and the sandbox's end comes last."""
+    async with memory_log() as log:
+        await run_job(
+            services(log, FakeBackend(), tmp_path),
+            CONFIG,
+            await tasks(tmp_path / "t", 1),
+            Watched(),
+        )
+        assert await kinds_of(log, "trial/") == [
+            "TrialStarted", "SandboxStarted", "AgentStarted", "ActionTaken", "AgentFinished",
+            "ProcessesKilled", "ArtifactsSaved", "WorkspaceSaved", "WorkspaceHardened",
+            "VerifierStarted", "VerifierScored", "TrialScored", "TrialFinished", "SandboxRemoved",
+        ]  # fmt: skip
+        assert await kinds_of(log, "job/") == ["JobStarted", "TrialScheduled", "JobFinished"]
+
+
+async def test_a_verifier_that_is_slow_holds_no_agent_up(tmp_path: Path) -> None:
+    """While the only verifier works, the next agent works too."""
+    verifying, second_agent = anyio.Event(), anyio.Event()
+
+    async def phase(sandbox: FakeSandbox, command: Command, output: object) -> Exit:
+        if "test.sh" in command.argv[-1]:
+            if not verifying.is_set():
+                verifying.set()
+                await second_agent.wait()
+        elif verifying.is_set():
+            second_agent.set()
+        return await passes(sandbox, command, output)  # type: ignore[arg-type]
+
+    async with memory_log() as log:
+        with anyio.fail_after(10):
+            await run_job(
+                services(log, FakeBackend(phase), tmp_path),
+                JobConfig(tasks=["t"], agents=["oracle"], concurrency=1, verifiers=1),
+                await tasks(tmp_path / "t", 2),
+                Watched(),
+            )
+
+
+async def test_sandbox_faults_are_retried(tmp_path: Path) -> None:
+    """A trial whose sandbox failed gets a new execution, which names the one before it."""
+    backend, watched = FakeBackend(), Watched()
+    backend.on_create = failing_once(SandboxError("no luck"))  # type: ignore[assignment]
+    async with memory_log() as log:
+        result = await run_job(
+            services(log, backend, tmp_path), CONFIG, await tasks(tmp_path / "t", 1), watched
+        )
+        scheduled = await payloads(log, "job/", "TrialScheduled")
+    assert [s.execution for s in scheduled] == [1, 2]  # type: ignore[attr-defined]
+    assert scheduled[1].continues == scheduled[0].trial  # type: ignore[attr-defined]
+    first, second = watched.of(TrialEnded)
+    assert (first.outcome, first.will_retry, second.outcome) == ("errored", True, "scored")  # type: ignore[attr-defined]
+    assert result.summary["counts"]["superseded"] == 1
+    assert result.summary["counts"]["errored"] == 0
+
+
+async def test_retries_end(tmp_path: Path) -> None:
+    """After --retries further executions the slot stays as it is."""
+    backend, watched = FakeBackend(), Watched()
+
+    async def never(spec: SandboxSpec) -> None:
+        raise SandboxError("no luck")
+
+    backend.on_create = never
+    async with memory_log() as log:
+        await run_job(
+            services(log, backend, tmp_path), CONFIG, await tasks(tmp_path / "t", 1), watched
+        )
+    assert [e.will_retry for e in watched.of(TrialEnded)] == [True, True, False]  # type: ignore[attr-defined]
+
+
+async def test_lost_verifier_sandbox_is_graded_from_saved_work(tmp_path: Path) -> None:
+    """A sandbox lost while grading is retried without the agent, from the saved workspace."""
+    lost: list[int] = []
+
+    async def phase(sandbox: FakeSandbox, command: Command, output: object) -> Exit:
+        if "test.sh" in command.argv[-1] and not lost:
+            lost.append(1)
+            raise SandboxGone("the engine went away")
+        return await passes(sandbox, command, output)  # type: ignore[arg-type]
+
+    backend, watched = FakeBackend(phase), Watched()
+    async with memory_log() as log:
+        result = await run_job(
+            services(log, backend, tmp_path), CONFIG, await tasks(tmp_path / "t", 1), watched
+        )
+        starts = await payloads(log, "trial/", "TrialStarted")
+        sandboxes = await payloads(log, "trial/", "SandboxStarted")
+    assert (backend.agents_run(), backend.verifiers_run()) == (1, 2)
+    assert starts[1].continues.stream == f"trial/{starts[0].trial}"  # type: ignore[attr-defined]
+    assert [s.purpose for s in sandboxes] == ["agent", "verifier"]  # type: ignore[attr-defined]
+    assert backend.specs[1].workspace is not None
+    first, second = watched.of(TrialEnded)
+    assert (first.outcome, second.outcome, second.passed) == ("unscored", "scored", True)  # type: ignore[attr-defined]
+    regraded = json.loads((result.folder / second.trial / "result.json").read_bytes())  # type: ignore[attr-defined]
+    assert regraded["continues"]["stream"] == f"trial/{first.trial}"  # type: ignore[attr-defined]
+    assert regraded["workspace"] is not None
+
+
+async def test_work_outside_the_workspace_means_the_agent_runs_again(tmp_path: Path) -> None:
+    """When the agent changed other places, a lost grading can't go on from the workspace."""
+    lost: list[int] = []
+
+    async def phase(sandbox: FakeSandbox, command: Command, output: object) -> Exit:
+        if "test.sh" in command.argv[-1] and not lost:
+            lost.append(1)
+            raise SandboxGone("the engine went away")
+        return await passes(sandbox, command, output)  # type: ignore[arg-type]
+
+    backend = FakeBackend(phase)
+    backend.outside = ["/etc/motd"]
+    async with memory_log() as log:
+        await run_job(
+            services(log, backend, tmp_path), CONFIG, await tasks(tmp_path / "t", 1), Watched()
+        )
+    assert (backend.agents_run(), backend.verifiers_run()) == (2, 2)
+
+
+async def test_missing_image_fails_its_task_alone(tmp_path: Path) -> None:
+    """A task whose image can't be had is errored by name; the others are scored."""
+    backend, watched = FakeBackend(), Watched()
+
+    async def prepare(request: ImageRequest) -> None:
+        if request.task == "task-1":
+            raise ImageError("task-1: there is no image x; build it")
+
+    backend.on_prepare = prepare
+    async with memory_log() as log:
+        await run_job(
+            services(log, backend, tmp_path), CONFIG, await tasks(tmp_path / "t", 2), watched
+        )
+    outcomes = {e.task: (e.outcome, e.error) for e in watched.of(TrialEnded)}  # type: ignore[attr-defined]
+    assert outcomes["task-1"] == ("errored", "task-1: there is no image x; build it")
+    assert outcomes["task-2"][0] == "scored"
+
+
+async def test_a_fault_ends_one_trial(tmp_path: Path) -> None:
+    """A fault that nobody foresaw ends its trial and no other, and says so."""
+    watched = Watched()
+
+    async def phase(sandbox: FakeSandbox, command: Command, output: object) -> Exit:
+        if sandbox.spec.trial.startswith("task-1") and "solve.sh" in command.argv[-1]:
+            raise ZeroDivisionError("oops")
+        return await passes(sandbox, command, output)  # type: ignore[arg-type]
+
+    backend = FakeBackend(phase)
+    async with memory_log() as log:
+        await run_job(
+            services(log, backend, tmp_path), CONFIG, await tasks(tmp_path / "t", 2), watched
+        )
+    ended = {e.task: e for e in watched.of(TrialEnded)}  # type: ignore[attr-defined]
+    assert ended["task-1"].category == "engine_fault"  # type: ignore[attr-defined]
+    assert "ZeroDivisionError: oops" in (ended["task-1"].error or "")  # type: ignore[attr-defined]
+    assert ended["task-2"].outcome == "scored"  # type: ignore[attr-defined]
+    assert backend.alive == set()
+
+
+@pytest.mark.parametrize(
+    ("phase", "outcome", "category"),
+    [
+        ("prepare", "errored", "image_unavailable"),
+        ("create", "errored", "start_timeout"),
+        ("agent", "errored", "sandbox_lost"),
+        ("save", "scored", None),
+        ("verifier", "unscored", "sandbox_lost"),
+        ("remove", "scored", None),
+    ],
+)
+async def test_every_phase_has_a_deadline(
+    tmp_path: Path, phase: str, outcome: str, category: str | None
+) -> None:
+    """A phase that never returns ends at its deadline, named by phase, and the job goes on."""
+    backend, watched = FakeBackend(), Watched()
+    reached: list[str] = []
+
+    async def hang(*_: object) -> None:
+        reached.append(phase)
+        await anyio.sleep_forever()
+
+    async def run(sandbox: FakeSandbox, command: Command, output: object) -> Exit:
+        if ("test.sh" in command.argv[-1]) == (phase == "verifier"):
+            await hang()
+        return await passes(sandbox, command, output)  # type: ignore[arg-type]
+
+    match phase:
+        case "prepare":
+            backend.on_prepare = hang
+        case "create":
+            backend.on_create = hang
+        case "save":
+            backend.on_save = hang
+        case "remove":
+            backend.on_remove = hang
+        case _:
+            backend.phase = run  # type: ignore[assignment]
+    settings = (
+        "agent.timeout_sec = 0.1\nverifier.timeout_sec = 0.1\nenvironment.build_timeout_sec = 0.1"
+    )
+    config = JobConfig(
+        tasks=["t"], agents=["oracle"], retries=0, start_timeout_sec=0.2, save_timeout_sec=0.2,
+        stop_timeout_sec=0.2,
+    )  # fmt: skip
+    async with memory_log() as log:
+        with anyio.fail_after(10):
+            await run_job(
+                services(log, backend, tmp_path),
+                config,
+                await tasks(tmp_path / "t", 1, settings=settings),
+                watched,
+            )
+        removed = await payloads(log, "trial/", "SandboxRemoved")
+    assert reached
+    (end,) = watched.of(TrialEnded)
+    assert (end.outcome, end.category) == (outcome, category)  # type: ignore[attr-defined]
+    if phase == "save":
+        assert any("saving the work took longer" in w for w in end.warnings)  # type: ignore[attr-defined]
+    if phase == "remove":
+        assert "not removed within" in (removed[0].error or "")  # type: ignore[attr-defined]
+        assert any("trialog clean" in n.message for n in watched.of(Notice))  # type: ignore[attr-defined]
+
+
+async def signalled(
+    log: EventLog, backend: FakeBackend, folder: Path, signals: list[int], running: int
+) -> tuple[Watched, bool]:
+    """Run a job of 12 trials, four at once, and send it signals once `running` agents work."""
+    watched = Watched()
+    interrupted = False
+
+    async def send() -> None:
+        while backend.agents_run() < running:
+            await anyio.sleep(0.005)
+        for number in signals:
+            before = len(watched.of(Notice))
+            os.kill(os.getpid(), number)
+            while len(watched.of(Notice)) == before:
+                await anyio.sleep(0.005)
+
+    given = await tasks(folder / "t", 12)
+    async with anyio.create_task_group() as both:
+        both.start_soon(send)
+        result = await run_job(services(log, backend, folder), CONFIG, given, watched)
+        interrupted = result.interrupted
+    return watched, interrupted
+
+
+async def test_first_signal_lets_running_trials_end(tmp_path: Path) -> None:
+    """After one SIGINT no new trial begins, those that run end, and a resume runs the others."""
+    go_on = anyio.Event()
+
+    async def phase(sandbox: FakeSandbox, command: Command, output: object) -> Exit:
+        if "test.sh" not in command.argv[-1]:
+            await go_on.wait()
+        return await passes(sandbox, command, output)  # type: ignore[arg-type]
+
+    backend = FakeBackend(phase)  # type: ignore[arg-type]
+    watched = Watched()
+    async with memory_log() as log:
+        given = await tasks(tmp_path / "t", 12)
+
+        async def interrupt() -> None:
+            while backend.agents_run() < 4:
+                await anyio.sleep(0.005)
+            os.kill(os.getpid(), signal.SIGINT)
+            while not watched.of(Notice):
+                await anyio.sleep(0.005)
+            go_on.set()
+
+        async with anyio.create_task_group() as both:
+            both.start_soon(interrupt)
+            result = await run_job(services(log, backend, tmp_path), CONFIG, given, watched)
+        assert result.interrupted
+        assert len(watched.of(TrialEnded)) == 4
+        assert backend.alive == set()
+        assert (await kinds_of(log, "job/"))[-1] == "JobInterrupted"
+        resumed = await resume_job(services(log, backend, tmp_path), result.job, Watched())
+        assert resumed.summary["counts"]["passed"] == 12
+        assert backend.agents_run() == 12
+
+
+async def test_second_signal_stops_now_and_leaves_no_sandbox(tmp_path: Path) -> None:
+    """Signals during the clean-up orphan nothing: every trial says so and every sandbox goes."""
+    failed: set[str] = set()
+
+    async def slow_and_flaky(sandbox: FakeSandbox) -> None:
+        await anyio.sleep(0.05)
+        if sandbox.id.endswith(("1", "2", "3")) and sandbox.id not in failed:
+            failed.add(sandbox.id)
+            raise SandboxError("busy")
+
+    async def hang(sandbox: FakeSandbox, command: Command, output: object) -> Exit:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    backend = FakeBackend(hang)  # type: ignore[arg-type]
+    backend.on_remove = slow_and_flaky
+    async with memory_log() as log:
+        watched, interrupted = await signalled(
+            log, backend, tmp_path, [signal.SIGINT, signal.SIGINT, signal.SIGTERM], running=4
+        )
+        assert interrupted
+        assert len(backend.specs) == 4
+        assert backend.alive == set()
+        assert len(await payloads(log, "trial/", "TrialInterrupted")) == 4
+        assert len(await payloads(log, "trial/", "SandboxRemoved")) == 4
+        backend.phase = passes
+        job = (await log.streams("job/"))[0].removeprefix("job/")
+        resumed = await resume_job(services(log, backend, tmp_path), job, Watched())
+        assert resumed.summary["counts"]["passed"] == 12
+        assert len(await payloads(log, "job/", "TrialAbandoned")) == 4
+    assert watched.of(Notice)
+
+
+async def test_a_running_job_can_be_cancelled_through_the_log(tmp_path: Path) -> None:
+    """`cancel` reaches the process that runs the job; what was not finished ends as cancelled."""
+
+    async def hang(sandbox: FakeSandbox, command: Command, output: object) -> Exit:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    backend = FakeBackend(hang)  # type: ignore[arg-type]
+    watched = Watched()
+    async with memory_log() as log:
+        given = await tasks(tmp_path / "t", 6)
+
+        async def cancel() -> None:
+            while backend.agents_run() < 4:
+                await anyio.sleep(0.005)
+            job = (await log.streams("job/"))[0].removeprefix("job/")
+            assert await cancel_job(services(log, backend, tmp_path), job, "no more") == 4
+
+        async with anyio.create_task_group() as both:
+            both.start_soon(cancel)
+            result = await run_job(services(log, backend, tmp_path), CONFIG, given, watched)
+        finished = await payloads(log, "trial/", "TrialFinished")
+        assert [f.outcome for f in finished] == ["cancelled"] * 4  # type: ignore[attr-defined]
+        planned = await plan_resume(services(log, backend, tmp_path), result.job, only=None)
+        assert {p.action for p in planned} <= {"leave", "run"}
+    assert backend.alive == set()
+
+
+async def test_one_process_owns_a_job(tmp_path: Path) -> None:
+    """A second owner is refused with the first one's pid and host."""
+    async with memory_log() as log:
+        backend = FakeBackend()
+        result = await run_job(
+            services(log, backend, tmp_path), CONFIG, await tasks(tmp_path / "t", 1), Watched()
+        )
+        async with own(tmp_path, result.job):
+            with pytest.raises(JobLocked, match=str(os.getpid())):
+                await resume_job(services(log, backend, tmp_path), result.job, Watched())
+
+
+async def test_nothing_is_left_to_resume(tmp_path: Path) -> None:
+    """Resuming a finished job runs nothing and appends nothing, and the files stay the same."""
+    async with memory_log() as log:
+        backend = FakeBackend()
+        result = await run_job(
+            services(log, backend, tmp_path), CONFIG, await tasks(tmp_path / "t", 2), Watched()
+        )
+        before = await log.last_position()
+        summary = (result.folder / "summary.json").read_bytes()
+        await resume_job(services(log, backend, tmp_path), result.job, Watched())
+        assert await log.last_position() == before
+        assert (result.folder / "summary.json").read_bytes() == summary
+        assert backend.agents_run() == 2
+
+
+async def test_resume_writes_files_that_are_missing(tmp_path: Path) -> None:
+    """A finished trial whose files were never written gets them, and nothing is run for it."""
+    async with memory_log() as log:
+        backend = FakeBackend()
+        result = await run_job(
+            services(log, backend, tmp_path), CONFIG, await tasks(tmp_path / "t", 1), Watched()
+        )
+        (folder,) = [f for f in result.folder.iterdir() if f.is_dir()]
+        before = (folder / "result.json").read_bytes()
+        (folder / "result.json").unlink()
+        await resume_job(services(log, backend, tmp_path), result.job, Watched())
+        assert (folder / "result.json").read_bytes() == before
+        assert backend.agents_run() == 1
+
+
+async def test_unknown_job(tmp_path: Path) -> None:
+    """A job that the log does not have is refused by name."""
+    async with memory_log() as log:
+        with pytest.raises(CommandRefused, match="2026"):
+            await resume_job(services(log, FakeBackend(), tmp_path), "2026", Watched())
+
+
+@pytest.mark.parametrize(
+    ("settings", "key"),
+    [
+        ('verifier.sandbox_mode = "separate"', "verifier.sandbox_mode"),
+        ("verifier.keep_processes = true", "verifier.keep_processes"),
+        ('verifiers = ["judge"]', "verifiers"),
+    ],
+)
+async def test_unsupported_tasks_are_refused(tmp_path: Path, settings: str, key: str) -> None:
+    """A task that would be graded differently than it asks is refused before anything starts."""
+    async with memory_log() as log:
+        with pytest.raises(TaskError, match=key):
+            await run_job(
+                services(log, FakeBackend(), tmp_path),
+                CONFIG,
+                await tasks(tmp_path / "t", 1, settings=settings),
+                Watched(),
+            )
+        assert await log.last_position() == 0
+
+
+async def test_no_tasks_is_refused(tmp_path: Path) -> None:
+    """A job without a task is a usage error."""
+    async with memory_log() as log:
+        with pytest.raises(ConfigError):
+            await run_job(services(log, FakeBackend(), tmp_path), CONFIG, [], Watched())
+
+
+async def test_jobs_of_one_second_get_folders_of_their_own(tmp_path: Path) -> None:
+    """Jobs that start in the same second never share a folder or a name."""
+    async with memory_log() as log:
+        given = await tasks(tmp_path / "t", 1)
+        jobs: list[str] = []
+
+        async def start() -> None:
+            made = services(log, FakeBackend(), tmp_path / "jobs")
+            jobs.append((await run_job(made, CONFIG, given, Watched())).job)
+
+        for _ in range(3):
+            await start()
+        assert len(set(jobs)) == 3
+
+
+async def test_secrets_never_reach_the_log(tmp_path: Path) -> None:
+    """A secret's value is replaced in events, outputs and files; a resume takes it anew."""
+    secret = 's3cret-value-"quoted"'
+
+    async def phase(sandbox: FakeSandbox, command: Command, output: object) -> Exit:
+        value = command.env.get("API_KEY", "").encode()
+        output(b"key " + value[:5])  # type: ignore[operator]
+        output(value[5:] + b"\n")  # type: ignore[operator]
+        return await passes(sandbox, command, output)  # type: ignore[arg-type]
+
+    config = JobConfig(
+        tasks=["t"], agents=["command:/bin/true"], agent_env={"API_KEY": secret, "PLAIN": "yes"}
+    )
+    backend = FakeBackend(phase)  # type: ignore[arg-type]
+    async with memory_log() as log:
+        result = await run_job(
+            services(log, backend, tmp_path, secrets={"API_KEY": secret}),
+            config,
+            await tasks(tmp_path / "t", 1),
+            Watched(),
+        )
+        agent = next(c for _, c in backend.commands if "test.sh" not in c.argv[-1])
+        assert agent.env["API_KEY"] == secret  # it was really used
+        text = "".join(event.data for event in await events_of(log, ""))
+        assert "s3cret" not in text
+        assert "${API_KEY}" in text
+        assert '"PLAIN":"yes"' in text
+        finished = (await payloads(log, "trial/", "AgentFinished"))[0]
+        kept = await log.blobs.get(finished.output.blob)  # type: ignore[attr-defined]
+        assert b"key [redacted:API_KEY]\n" in kept
+        files = [f for f in result.folder.rglob("*") if f.is_file()]
+        assert files
+        assert not any(b"s3cret" in f.read_bytes() for f in files)
+
+
+def test_a_secret_that_is_not_recorded_must_be_given_again() -> None:
+    """Secret values of variables are recorded by name; without the value a resume is refused."""
+    recorded = seal({"API_KEY": "v", "X": "known-secret", "PLAIN": "p"}, {"S": "known-secret"})
+    assert recorded == {"API_KEY": "${API_KEY}", "X": "${X}", "PLAIN": "p"}
+    values = unseal(recorded, {"X": "given"}, {"API_KEY": "from the environment"}, "--agent-env")
+    assert values == {"API_KEY": "from the environment", "X": "given", "PLAIN": "p"}
+    with pytest.raises(ConfigError, match="API_KEY"):
+        unseal(recorded, {}, {}, "--agent-env")

@@ -1,0 +1,85 @@
+"""What ends a job early: signals once and twice, and a cancellation through the log."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
+
+from ...events.codec import decode_or_none
+from ...events.kinds import JobCancelled, JobInterrupted
+from ...events.log import EventLog
+from .record import JobRecord
+from .report import Notice, Watcher
+
+GRACE_SEC = 30.0
+"""What running trials get to end after the first signal."""
+
+
+class Interruption:
+    """Listens as long as the job has anything to clean up, so that no signal orphans a sandbox."""
+
+    def __init__(self, record: JobRecord, watch: Watcher, *, grace: float = GRACE_SEC) -> None:
+        self.draining = False
+        """No new execution begins."""
+        self.interrupted = False
+        self.cancelled = False
+        """What is cut off ends as cancelled, not as interrupted."""
+        self.running = 0
+        """Executions under way."""
+        self.scope = anyio.CancelScope()
+        """What runs in it is stopped at the second signal, or after the grace."""
+        self._record = record
+        self._watch = watch
+        self._grace = grace
+
+    @asynccontextmanager
+    async def listening(self, log: EventLog, since: int) -> AsyncGenerator[None]:
+        """Listen while the context lasts; `since` is a position from before the job went on."""
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(self._listen, tasks)
+            tasks.start_soon(self._follow_cancellation, log, since)
+            yield
+            tasks.cancel_scope.cancel()
+
+    async def _listen(
+        self, tasks: TaskGroup, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+    ) -> None:
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+            task_status.started()
+            async for number in signals:
+                if self.interrupted:
+                    self._say(f"{number.name}: stopping now; removing the sandboxes, please wait")
+                    self.scope.cancel()
+                else:
+                    self.interrupted = self.draining = True
+                    self._say(
+                        f"{number.name}: no new trials; {self.running} running get "
+                        f"{self._grace:g} s to end. Once more stops them now"
+                    )
+                    tasks.start_soon(self._stop_later)
+                    tasks.start_soon(self._note, number.name, self.running)
+
+    def _say(self, message: str) -> None:
+        self._watch(Notice(level="warning", message=message))
+
+    async def _note(self, name: str, running: int) -> None:
+        with anyio.CancelScope(shield=True):
+            await self._record.tell(JobInterrupted(signal=name, running=running))
+
+    async def _stop_later(self) -> None:
+        await anyio.sleep(self._grace)
+        self.scope.cancel()
+
+    async def _follow_cancellation(self, log: EventLog, since: int) -> None:
+        """Another process may cancel the job: it appends JobCancelled to the job's stream."""
+        async for batch in log.subscribe(after=since, streams=[self._record.stream]):
+            for event in batch:
+                if isinstance(decode_or_none(event), JobCancelled):
+                    self._say("the job was cancelled")
+                    self.cancelled = self.draining = True
+                    self.scope.cancel()
+                    return
