@@ -51,8 +51,8 @@ def find_tasks(
 
     A folder of tasks is searched one level deep, in the order of names; the paths keep theirs.
     `include` and `exclude` are patterns (``*``, ``?``, ``[…]``) for names, `limit` takes the first
-    so many of what is left. Raises TasksError when more than one chosen task is faulty, with all
-    of them, the one TaskError when it is one, and ConfigError when nothing is left or two different
+    so many of what is left. Raises TasksError with the faults of all chosen tasks (of a single
+    task its own TaskError), and ConfigError when nothing is left or two different
     folders have the same name.
     """
     if limit is not None and limit < 1:
@@ -121,8 +121,13 @@ def _is_broken_task(path: Path) -> bool:
 
 
 def _unique(candidates: list[_Candidate]) -> list[_Candidate]:
-    """Without the same path given twice."""
-    return list({one.path: one for one in reversed(candidates)}.values())[::-1]
+    """Without the same path given twice; its first place counts, and a dataset over none."""
+    found: dict[Path, _Candidate] = {}
+    for one in candidates:
+        known = found.setdefault(one.path, one)
+        if known.dataset is None:
+            found[one.path] = one
+    return list(found.values())
 
 
 def _matches(one: _Candidate, patterns: Iterable[str]) -> bool:
