@@ -71,11 +71,10 @@ def decode(recorded: RecordedEvent) -> Event:
             payload = msgspec.convert(_lifted(recorded, kind), Event)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise LogCorrupt(_where(recorded), f"data is no {recorded.kind}: {error}") from error
-    found = type(payload)
-    if found is not kind:
+    found = type(payload).__name__
+    if found != recorded.kind:
         raise LogCorrupt(
-            _where(recorded),
-            f"the row says kind {recorded.kind!r}, but its data is a {found.__name__!r}",
+            _where(recorded), f"the row says kind {recorded.kind!r}, but its data is a {found!r}"
         )
     return payload
 

@@ -143,6 +143,7 @@ def _connect(path: Path, mode: str, *, timeout: float) -> sqlite3.Connection:
         timeout=timeout,
         isolation_level=None,
         check_same_thread=False,
+        cached_statements=256,
     )
 
 

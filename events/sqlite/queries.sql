@@ -25,10 +25,12 @@ SELECT name FROM streams WHERE id = ?
 -- stream_names --
 SELECT name FROM streams WHERE substr(name, 1, length(:prefix)) = :prefix ORDER BY id
 
--- add_event --
+-- add_events --
+-- One group of eleven places for each row; a row of nulls is no row.
 INSERT INTO events (
     position, stream, version, kind, schema, id, at, causation, ignorable, data, hash
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+)
+SELECT * FROM (VALUES {rows}) WHERE column1 IS NOT NULL
 
 -- tail --
 SELECT version, hash, at FROM events WHERE stream = ? ORDER BY version DESC LIMIT 1
