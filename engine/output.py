@@ -119,11 +119,12 @@ class OutputCapture:
         before = before[: _whole_characters(before)]
         if self._redacted:
             before = before[: _before_open_mark(before)]
-        start = len(self._tail) - (self._limit - self._half)
-        start = _next_character(self._tail, start)
+        untrimmed = len(self._head) + len(self._tail) == self.total
+        rest = self._head + self._tail if untrimmed else self._tail
+        start = _next_character(rest, len(rest) - (self._limit - self._half))
         if self._redacted:
-            start = _after_split_mark(self._tail, start)
-        after = bytes(self._tail[start:])
+            start = _after_split_mark(rest, start)
+        after = bytes(rest[start:])
         gone = self.total - len(before) - len(after)
         return before + b"\n[... %d bytes cut ...]\n" % gone + after
 

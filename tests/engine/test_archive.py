@@ -127,7 +127,7 @@ def test_bytes_are_fixed() -> None:
     )  # fmt: skip
     extended = header(Entry("ü".encode(), LINK, 0o777, 3_000_000, 0, 0, 1_500_000_000, b"to\xff"))
     assert extended[512:].split(b"\0")[0] == (
-        b"21 hdrcharset=BINARY\n11 path=\xc3\xbc\n15 linkpath=to\xff\n15 uid=3000000\n"
+        b"21 hdrcharset=BINARY\n11 path=\xc3\xbc\n16 linkpath=to\xff\n15 uid=3000000\n"
         b"13 mtime=1.5\n"
     )
 
