@@ -23,7 +23,7 @@ def apply_patch(value: Json, patch: Sequence[Json]) -> Json:
     for operation in patch:
         try:
             _apply(holder, operation)
-        except (KeyError, IndexError, TypeError, ValueError) as error:
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise PatchError(f"{_shown(operation)} does not fit: {error!r}") from error
     return holder[0]
 
