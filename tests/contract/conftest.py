@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import secrets
+import signal
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 
 from trialog.engine.sandbox.protocol import (
@@ -142,3 +147,113 @@ async def make_box(
 async def box(make_box: Callable[..., Awaitable[Box]]) -> Box:
     """One sandbox with the usual folders."""
     return await make_box()
+
+
+@pytest.fixture
+def mark() -> str:
+    """A word that no other process on this machine has in its command line."""
+    return f"canary{secrets.token_hex(8)}"
+
+
+@pytest.fixture
+def running() -> Callable[[str], list[int]]:
+    """Ids of the processes of this machine, sandboxes' included, that have a word in their line."""
+
+    def find(mark: str) -> list[int]:
+        found: list[int] = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit() and int(entry.name) != os.getpid():
+                try:
+                    if mark.encode() in (entry / "cmdline").read_bytes():
+                        found.append(int(entry.name))
+                except OSError:
+                    continue
+        return found
+
+    return find
+
+
+@pytest.fixture
+def until() -> Callable[[Callable[[], object]], Awaitable[None]]:
+    """Wait until something outside has happened, at most 30 s."""
+
+    async def wait(happened: Callable[[], object]) -> None:
+        with anyio.fail_after(30):
+            while True:
+                if await anyio.to_thread.run_sync(happened):
+                    return
+                await anyio.sleep(0.05)
+
+    return wait
+
+
+@pytest.fixture
+def leftovers(backend: SandboxBackend) -> Callable[[str], Awaitable[list[str]]]:
+    """What there is on this machine of a log's sandboxes."""
+    if backend.name == "docker":
+
+        async def find(log_id: str) -> list[str]:
+            names: list[str] = []
+            for words in ("ps -aq", "volume ls -q", "network ls -q"):
+                command = ["docker", *words.split(), "--filter", f"label=trialog.log={log_id}"]
+                names += (await anyio.run_process(command)).stdout.decode().split()
+            return names
+
+    else:
+        from trialog.engine.sandbox.bubblewrap.records import Record, state_folder
+
+        def read(log_id: str) -> list[str]:
+            files = state_folder().glob("*.json")
+            records = [msgspec.json.decode(file.read_bytes(), type=Record) for file in files]
+            return [record.id for record in records if record.log_id == log_id]
+
+        async def find(log_id: str) -> list[str]:
+            return await anyio.to_thread.run_sync(read, log_id)
+
+    return find
+
+
+_ENGINE = """
+import sys, anyio
+from pathlib import Path
+from trialog.engine.sandbox.choose import choose
+from trialog.engine.sandbox.protocol import *
+from trialog.events.kinds.parts import Limits
+
+async def main(name, image, log, scratch, mark):
+    backend = await choose(name)
+    found = await backend.prepare(
+        ImageRequest(task="t", name=image or None, build_timeout_sec=60))
+    box = await backend.create(SandboxSpec(
+        job="j", trial=mark, log_id=log, image=found, workdir="/app", limits=Limits(),
+        scratch=Path(scratch)))
+    await box.run(Command(argv=["sh", "-c", f": {mark}; echo up; sleep 300; :"]),
+                  lambda data: print(data.decode(), end="", flush=True))
+
+anyio.run(main, *sys.argv[1:])
+"""
+
+
+@pytest.fixture
+def killed_engine(
+    backend_name: str, tmp_path: Path, mark: str, running: Callable[[str], list[int]]
+) -> Callable[[str], Awaitable[str]]:
+    """Starts another engine with a sandbox of a log, and kills it; gives a word of its command."""
+    numbers = itertools.count()
+
+    async def start_and_kill(log_id: str) -> str:
+        scratch = tmp_path / f"killed{next(numbers)}"
+        scratch.mkdir()
+        name = f"{mark}{scratch.name}"
+        image = TEST_IMAGE if backend_name == "docker" else ""
+        command = [sys.executable, "-c", _ENGINE, backend_name, image, log_id, str(scratch), name]
+        async with await anyio.open_process(command, stderr=None) as process:
+            assert process.stdout is not None
+            with anyio.fail_after(60):
+                assert await process.stdout.receive() == b"up\n"
+            assert await anyio.to_thread.run_sync(running, name)
+            process.send_signal(signal.SIGKILL)
+            await process.wait()
+        return name
+
+    return start_and_kill

@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
+from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import anyio
 import pytest
+
+from trialog.engine.archive import members
+from trialog.engine.archive.headers import Entry
+from trialog.engine.sandbox.protocol import Command, SandboxBackend, TreeTooLarge
+from trialog.events.kinds.parts import Limits, SkippedPath
 
 if TYPE_CHECKING:
     from conftest import Box
+
+MakeBox = Callable[..., Awaitable["Box"]]
+Running = Callable[[str], list[int]]
+Until = Callable[[Callable[[], object]], Awaitable[None]]
+
+MIB = 1024 * 1024
+
+
+# How a phase ends
 
 
 @pytest.mark.parametrize("code", [0, 3, 255])
@@ -17,7 +37,652 @@ async def test_exit_code(box: Box, code: int) -> None:
     assert (ended.ended_by, ended.code) == ("exit", code)
 
 
+@pytest.mark.parametrize(("signal", "code"), [("KILL", 137), ("TERM", 143), ("SEGV", 139)])
+async def test_exit_by_signal(box: Box, signal: str, code: int) -> None:
+    """A command that a signal ended has exit code 128 + n, and the shell's comment is no output."""
+    ended, output = await box.sh(f"printf before; kill -{signal} $$")
+    assert (ended.ended_by, ended.code, output) == ("exit", code, b"before")
+
+
+async def test_no_such_command(box: Box) -> None:
+    """A command that is not there ends with 127, or 126, and says so."""
+    ended, output = await box.run(["/no/such/program"])
+    assert ended.code in (126, 127)
+    assert b"/no/such/program" in output
+
+
+async def test_duration(box: Box) -> None:
+    """The duration is the command's."""
+    ended, _ = await box.sh("sleep 0.5")
+    assert 0.4 < ended.duration < 5
+
+
+# What goes in and out
+
+
 async def test_output_bytes(box: Box) -> None:
     """Both streams come as one, in the order they were written, whatever the bytes."""
-    ended, output = await box.sh(r"printf 'one\n'; printf '\377\000two' >&2; printf 'three'")
-    assert (ended.code, output) == (0, b"one\n\xff\x00twothree")
+    ended, output = await box.sh(
+        r"printf 'one\n'; printf '\377\000two\036' >&2; printf 'three\036'"
+    )
+    assert (ended.code, output) == (0, b"one\n\xff\x00two\x1ethree\x1e")
+
+
+async def test_output_comes_at_once(box: Box) -> None:
+    """Output is handed on while the command runs."""
+    times: list[float] = []
+    await box.sandbox.run(
+        Command(argv=["sh", "-c", "echo one; sleep 1; echo two"]),
+        lambda _: times.append(anyio.current_time()),
+    )
+    assert times[-1] - times[0] > 0.7
+
+
+async def test_much_output(box: Box) -> None:
+    """100 MiB of output does not block the command, and memory stays flat."""
+    total = most = 0
+    before = await anyio.to_thread.run_sync(_resident)
+
+    def take(data: bytes) -> None:
+        nonlocal total
+        total += len(data)
+
+    async def watch() -> None:
+        nonlocal most
+        while True:
+            most = max(most, await anyio.to_thread.run_sync(_resident))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(watch)
+        ended = await box.sandbox.run(
+            Command(argv=["sh", "-c", f"head -c {100 * MIB} /dev/zero"], timeout=60), take
+        )
+        tasks.cancel_scope.cancel()
+    assert (ended.code, total) == (0, 100 * MIB)
+    assert before < most < before + 32 * MIB
+
+
+async def test_stdin(box: Box) -> None:
+    """The command's standard input is what it is given, and then ends."""
+    data = bytes(range(256)) * 1000
+    ended, output = await box.run(["cat"], stdin=data)
+    assert (ended.code, output) == (0, data)
+    _, output = await box.run(["cat"])
+    assert output == b""
+
+
+async def test_environment(make_box: MakeBox) -> None:
+    """Every variable arrives as it was given, and the phase's own come before the sandbox's."""
+    given = {
+        "QUOTES": 'it\'s "quoted" `not run` $(nor this) $HOME \\n \\',
+        "LINES": "one\ntwo\n",
+        "EMPTY": "",
+        "UNICODE": "žluťoučký 🐎",
+        "with.dots-and-dashes": "kept",
+        "UID": "kept too",
+        "IFS": "a",
+        "PS4": "$(echo no)",
+        "OVER": "sandbox",
+    }
+    box = await make_box(env=given)
+    ended, output = await box.run(
+        ["python3", "-c", "import json, os; print(json.dumps(dict(os.environ)))"],
+        env={"OVER": "phase", "OWN": "x"},
+    )
+    assert ended.code == 0, output
+    found = json.loads(output)
+    assert {name: found.get(name) for name in given} == {**given, "OVER": "phase"}
+    assert found["OWN"] == "x"
+    assert found["PWD"] == "/app"
+    assert "OLDPWD" not in found
+
+
+async def test_path_stays(make_box: MakeBox) -> None:
+    """PATH is the image's, unless it is given."""
+    box = await make_box()
+    _, output = await box.sh('printf %s "$PATH"')
+    assert "/usr/bin" in output.decode().split(":")
+    _, output = await box.sh('printf %s "$PATH"', env={"PATH": "/usr/bin:/mine"})
+    assert output == b"/usr/bin:/mine"
+
+
+async def test_arguments(box: Box) -> None:
+    """Arguments arrive as they were given."""
+    words = ["", "a b", "it's", '"', "$HOME", "`x`", "*", "\n", "-n", "\\"]
+    _, output = await box.run(
+        ["python3", "-c", "import json, sys; print(json.dumps(sys.argv[1:]))", *words]
+    )
+    assert json.loads(output) == words
+
+
+# The file system
+
+
+@pytest.mark.parametrize("path", ["/app", "/made/for it/deep"])
+async def test_workspace_is_made(make_box: MakeBox, path: str) -> None:
+    """A workspace that does not exist is made, and phases run in it."""
+    box = await make_box(workdir=path)
+    ended, output = await box.sh("pwd; touch file")
+    assert (ended.code, output) == (0, path.encode() + b"\n")
+
+
+async def test_files_stay(box: Box) -> None:
+    """What a phase wrote, in the workspace and elsewhere, the next one finds."""
+    await box.sh("echo kept >file; mkdir -p /tmp/below; echo too >/tmp/below/file")
+    ended, output = await box.sh("cat file /tmp/below/file")
+    assert (ended.code, output) == (0, b"kept\ntoo\n")
+
+
+async def test_mounts(box: Box) -> None:
+    """A folder of the host is seen inside, and what is written to it is seen on the host."""
+    (box.logs / "given").write_text("from outside")
+    ended, output = await box.sh("cat /logs/given; echo inside >/logs/made")
+    assert (ended.code, output) == (0, b"from outside")
+    assert (box.logs / "made").read_text() == "inside\n"
+
+
+async def test_mounts_are_looked_up_anew(box: Box) -> None:
+    """A folder that was swapped between phases is the new one in the next phase."""
+    _, output = await box.sh("echo old >/logs/place; ls /given")
+    assert output == b""
+    box.logs.rename(box.logs.with_name("old"))
+    box.logs.mkdir()
+    (box.read_only / "verifier").write_text("now there")
+    ended, output = await box.sh("ls /logs; cat /given/verifier; echo new >/logs/place")
+    assert (ended.code, output) == (0, b"now there")
+    assert (box.logs / "place").read_text() == "new\n"
+    assert (box.logs.with_name("old") / "place").read_text() == "old\n"
+
+
+async def test_read_only_mount(box: Box) -> None:
+    """A read-only folder can be read, and nothing in it can be changed, removed or remounted."""
+    (box.read_only / "file").write_text("as it was")
+    ended, output = await box.sh(
+        "cat /given/file; echo x >/given/file; rm -f /given/file; touch /given/new; "
+        "mount -o remount,rw /given; mount -o remount,bind,rw /given; echo x >/given/file; true"
+    )
+    assert output.startswith(b"as it was")
+    assert ended.code == 0
+    assert (box.read_only / "file").read_text() == "as it was"
+    assert [path.name for path in box.read_only.iterdir()] == ["file"]
+
+
+# Deadlines
+
+
+CANARIES = {
+    "child": "sh -c 'echo {mark} >/dev/null; sleep 300; :' & echo {mark} >/dev/null; sleep 300; :",
+    "setsid, deaf": (
+        "setsid sh -c 'trap \"\" TERM HUP INT; echo {mark} >/dev/null; sleep 300; :' & "
+        'trap "" TERM HUP INT; echo {mark} >/dev/null; sleep 300; :'
+    ),
+    "double fork": (
+        "(setsid sh -c 'echo {mark} >/dev/null; sleep 300; :' >/dev/null 2>&1 </dev/null &); "
+        "echo {mark} >/dev/null; sleep 300; :"
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", CANARIES)
+async def test_timeout_kills_all(box: Box, running: Running, kind: str, mark: str) -> None:
+    """A command past its deadline is killed with every child, and the next phase runs."""
+    seen: list[int] = []
+
+    async def watch() -> None:
+        while len(seen) < 2:
+            await anyio.sleep(0.05)
+            seen[:] = await anyio.to_thread.run_sync(running, mark)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(watch)
+        begun = anyio.current_time()
+        ended, output = await box.sh("echo so far; " + CANARIES[kind].format(mark=mark), timeout=3)
+        took = anyio.current_time() - begun
+        tasks.cancel_scope.cancel()
+    assert len(seen) >= 2, "parent and child were not both seen before the deadline"
+    assert (ended.ended_by, ended.code, output) == ("timeout", None, b"so far\n")
+    assert 2.9 < took < 10
+    assert running(mark) == []
+    assert "sleep" in [process.name for process in ended.left]
+    assert (await box.sh("echo again"))[1] == b"again\n"
+
+
+async def test_timeout_needs_nothing_of_the_image(box: Box, running: Running, mark: str) -> None:
+    """The deadline is the engine's: a busy loop that touches nothing is stopped too."""
+    ended, _ = await box.sh(f": {mark}; while :; do :; done", timeout=1)
+    assert ended.ended_by == "timeout"
+    assert running(mark) == []
+
+
+async def test_idle_timeout(box: Box, running: Running, mark: str) -> None:
+    """A phase that prints nothing for too long is killed; printing keeps it alive."""
+    ended, output = await box.sh(
+        f": {mark}; for i in 1 2 3 4; do echo $i; sleep 0.5; done; sleep 300; :", idle_timeout=1.5
+    )
+    assert (ended.ended_by, ended.code) == ("idle", None)
+    assert output == b"1\n2\n3\n4\n"
+    assert running(mark) == []
+
+
+async def test_in_time(box: Box) -> None:
+    """A command that ends before its deadlines is not touched by them."""
+    ended, output = await box.sh("echo a; sleep 0.2; exit 4", timeout=30, idle_timeout=30)
+    assert (ended.ended_by, ended.code, output) == ("exit", 4, b"a\n")
+
+
+async def test_cancellation_kills(box: Box, running: Running, until: Until, mark: str) -> None:
+    """When the caller is cancelled, all in the sandbox is killed before it goes on."""
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(box.sh, CANARIES["setsid, deaf"].format(mark=mark))
+        await until(lambda: len(running(mark)) >= 2)
+        tasks.cancel_scope.cancel()
+    assert running(mark) == []
+    assert (await box.sh("echo again"))[1] == b"again\n"
+
+
+async def test_cancellation_while_starting(box: Box, running: Running, mark: str) -> None:
+    """A phase that is cancelled while it starts does not run afterwards."""
+    for wait in (0.0, 0.02, 0.05, 0.1, 0.2):
+        with anyio.move_on_after(wait):
+            await box.sh(f": {mark}; sleep 300; :")
+        assert running(mark) == []
+    assert (await box.sh("echo again"))[1] == b"again\n"
+
+
+# What a phase leaves running
+
+
+DAEMONS = {
+    "plain": "sleep 301 & echo started",
+    "nohup": "nohup setsid sleep 301 >/dev/null 2>&1 </dev/null & echo started",
+    "double fork": "(sleep 301 & sleep 301 &) ; echo started",
+}
+
+
+@pytest.mark.parametrize("kind", DAEMONS)
+async def test_daemons_hold_nobody(box: Box, running: Running, mark: str, kind: str) -> None:
+    """What a command left running does not hold the call, is named, and is gone afterwards."""
+    begun = anyio.current_time()
+    ended, output = await box.sh(
+        f"cp $(command -v sleep) /tmp/{mark[:12]}; {DAEMONS[kind]}; sleep 0.5".replace(
+            "sleep 301", f"/tmp/{mark[:12]} 301"
+        )
+    )
+    took = anyio.current_time() - begun
+    assert (ended.ended_by, ended.code, output) == ("exit", 0, b"started\n")
+    assert took - ended.duration < 3
+    assert ended.duration < 1.5
+    assert {process.name for process in ended.left} == {mark[:12]}
+    assert all(process.pid > 1 for process in ended.left)
+    assert running(mark[:12]) == []
+    _, output = await box.sh("cat /proc/[0-9]*/comm")
+    assert mark[:12] not in output.decode()
+
+
+async def test_nothing_left(box: Box) -> None:
+    """A phase that left nothing says so."""
+    ended, _ = await box.sh("sleep 0.1 & wait; (exit 0)")
+    assert ended.left == []
+
+
+async def test_left_names_are_data(box: Box) -> None:
+    """A process may call itself anything; it is named all the same."""
+    program = (
+        "import ctypes, os, time\n"
+        "if os.fork() == 0:\n"
+        "    ctypes.CDLL(None).prctl(15, b') Z 1 (\\x1b[2J', 0, 0, 0)\n"
+        "    time.sleep(300)\n"
+        "time.sleep(0.5)\n"
+    )
+    ended, _ = await box.run(["python3", "-c", program])
+    assert [process.name for process in ended.left] == [") Z 1 (\x1b[2J"]
+
+
+async def test_leftovers_print_nothing_more(box: Box) -> None:
+    """What a background process goes on printing neither holds the call nor grows for ever."""
+    with anyio.fail_after(20):
+        ended, output = await box.sh("(while :; do echo noise; done) & sleep 0.3; exit 5")
+    assert ended.code == 5
+    assert set(output.split()) == {b"noise"}
+
+
+# Isolation
+
+
+async def test_no_network(box: Box) -> None:
+    """Without leave there is no network but the loopback, which works."""
+    ended, output = await box.run(["python3", "-c", _NETWORK])
+    assert ended.code == 0, output
+    assert json.loads(output) == {"interfaces": ["lo"], "localhost": True, "outside": False}
+
+
+_NETWORK = """
+import json, os, socket
+def reach(address, timeout=2):
+    try:
+        socket.create_connection(address, timeout).close()
+    except OSError:
+        return False
+    return True
+server = socket.create_server(("127.0.0.1", 0))
+print(json.dumps({
+    "interfaces": sorted(name for name in os.listdir("/sys/class/net")
+                         if open(f"/sys/class/net/{name}/flags").read() != ""
+                         and int(open(f"/sys/class/net/{name}/flags").read(), 16) & 1),
+    "localhost": reach(("localhost", server.getsockname()[1])),
+    "outside": reach(("192.0.2.1", 80)) or reach(("1.1.1.1", 53)),
+}))
+"""
+
+
+async def test_host_is_not_seen(box: Box, tmp_path: Path) -> None:
+    """Neither the host's processes nor its folders are seen inside."""
+    (tmp_path / "secret").write_text("x")
+    ended, output = await box.sh(f"cat {tmp_path}/secret; kill -0 {os.getpid()}; echo $?")
+    assert ended.code == 0
+    assert output.splitlines()[-1] != b"0"
+    assert b"No such file" in output
+
+
+async def test_memory_limit(make_box: MakeBox) -> None:
+    """A program that wants more memory than its limit does not get it."""
+    box = await make_box(limits=Limits(memory_mb=128))
+    ended, output = await box.run(
+        ["python3", "-c", "x = bytearray(512 * 1024 * 1024); print(len(x))"], timeout=60
+    )
+    held = not any("memory" in text for _, text in box.sandbox.warnings)
+    assert (ended.code == 0 and bool(output)) is not held
+    ended, _ = await box.run(["python3", "-c", "x = bytearray(16 * 1024 * 1024)"])
+    assert ended.code == 0
+
+
+async def test_process_limit(make_box: MakeBox) -> None:
+    """Processes over the limit can't be started, and a flood of them is cleared away."""
+    box = await make_box(limits=Limits(processes=40))
+    program = (
+        "import os, time\n"
+        "made = 0\n"
+        "try:\n"
+        "    while made < 100:\n"
+        "        if os.fork() == 0:\n"
+        "            time.sleep(300)\n"
+        "        made += 1\n"
+        "except OSError:\n"
+        "    pass\n"
+        "print(made)\n"
+    )
+    ended, output = await box.run(["python3", "-c", program], timeout=60)
+    held = not any("processes" in text for _, text in box.sandbox.warnings)
+    assert ended.code == 0, output
+    assert (int(output) < 40) is held
+    assert len(ended.left) == int(output)
+    assert (await box.sh("echo again"))[1] == b"again\n"
+
+
+async def test_fork_bomb(make_box: MakeBox) -> None:
+    """A fork bomb is contained and its end does not take long."""
+    box = await make_box(limits=Limits(processes=200))
+    with anyio.fail_after(60):
+        ended, _ = await box.sh("f() { f | f & }; f; sleep 300", timeout=2)
+    assert ended.ended_by in ("timeout", "exit")
+    assert (await box.sh("echo again"))[1] == b"again\n"
+
+
+# Files out and in
+
+
+async def test_save_tree(make_box: MakeBox, tmp_path: Path) -> None:
+    """The same tree packs to the same bytes, in whatever order it was made."""
+    made: list[bytes] = []
+    for order in ("a b c", "c a b"):
+        box = await make_box()
+        await box.sh(
+            f"for i in {order}; do mkdir $i; echo $i >$i/file; ln -s ../b $i/link; done; "
+            "chmod 750 b; chmod +x c/file; find . -exec touch -h -d @1000000000 {} +"
+        )
+        place = tmp_path / f"{order[0]}.tar.zst"
+        tree = await box.sandbox.save_tree("/app", place, cap=MIB)
+        assert (tree.files, tree.size, tree.skipped) == (3, 6, [])
+        made.append(place.read_bytes())
+    assert made[0] == made[1]
+
+
+async def test_save_hostile_tree(box: Box, tmp_path: Path) -> None:
+    """What is no file, folder or link is noted; odd names and links are kept as they are."""
+    ended, output = await box.run(
+        [
+            "python3",
+            "-c",
+            "import os, socket\n"
+            "os.mkfifo('pipe')\n"
+            "socket.socket(socket.AF_UNIX).bind('socket')\n"
+            "open(b'\\xff\\n name', 'w').write('odd')\n"
+            "os.symlink('/etc/passwd', 'absolute')\n"
+            "os.symlink('../../..', 'up')\n"
+            "open('one', 'w').write('same')\n"
+            "os.link('one', 'two')\n"
+            "os.chmod('one', 0)\n"
+            "os.mkdir('closed'); open('closed/in', 'w').write('in'); os.chmod('closed', 0)\n"
+            "os.chmod('.', 0o700)\n",
+        ]
+    )
+    assert ended.code == 0, output
+    place = tmp_path / "tree"
+    tree = await box.sandbox.save_tree("/app", place, cap=MIB)
+    skipped = {one.path for one in tree.skipped}
+    assert {"pipe"} <= skipped <= {"pipe", "socket"}  # Docker itself leaves sockets out
+    found = {entry.path: entry for entry in await _entries(place)}
+    assert not {b"pipe", b"socket"} & set(found)
+    assert {b"\xff\n name", b"absolute", b"up", b"one", b"two", b"closed/in"} <= set(found)
+    assert (found[b"absolute"].link, found[b"up"].link) == (b"/etc/passwd", b"../../..")
+
+
+async def test_save_too_large(box: Box, tmp_path: Path) -> None:
+    """A tree over the cap is not kept, a sparse file counting whole; under it, it is."""
+    await box.sh("head -c 3000 /dev/zero >file")
+    with pytest.raises(TreeTooLarge):
+        await box.sandbox.save_tree("/app", tmp_path / "tree", cap=2999)
+    assert not (tmp_path / "tree").exists()
+    assert (await box.sandbox.save_tree("/app", tmp_path / "tree", cap=3000)).size == 3000
+    await box.sh("truncate -s 8G sparse")
+    with anyio.fail_after(60), pytest.raises(TreeTooLarge):
+        await box.sandbox.save_tree("/app", tmp_path / "other", cap=3000)
+
+
+async def test_start_from_saved(make_box: MakeBox, tmp_path: Path) -> None:
+    """A sandbox that starts from a saved workspace holds exactly that, and saves to the same."""
+    first = await make_box()
+    await first.sh("mkdir -p a/b; echo x >a/b/file; ln -s a link; chmod 711 a; chmod 500 a/b/file")
+    saved = tmp_path / "saved"
+    await first.sandbox.save_tree("/app", saved, cap=MIB)
+    second = await make_box(workspace=saved)
+    ended, output = await second.sh("find . | LC_ALL=C sort; cat a/b/file; readlink link")
+    assert (ended.code, output.split()) == (
+        0,
+        [b".", b"./a", b"./a/b", b"./a/b/file", b"./link", b"x", b"a"],
+    )
+    again = tmp_path / "again"
+    await second.sandbox.save_tree("/app", again, cap=MIB)
+    assert await _entries(again) == await _entries(saved)
+
+
+async def test_copy_file(box: Box, tmp_path: Path) -> None:
+    """A regular file is copied out, with its bytes."""
+    await box.sh(r"mkdir -p out; printf '\000\377' >out/file; chmod 000 out/file")
+    assert await box.sandbox.copy_file("/app/out/file", tmp_path / "file", cap=100) == []
+    assert (tmp_path / "file").read_bytes() == b"\x00\xff"
+    with pytest.raises(TreeTooLarge):
+        await box.sandbox.copy_file("/app/out/file", tmp_path / "other", cap=1)
+
+
+async def test_copy_folder(box: Box, tmp_path: Path) -> None:
+    """Of a folder every regular file is copied; links and what else is there are given back."""
+    await box.sh(
+        "mkdir -p out/deep/er; echo 1 >out/one; echo 2 >out/deep/er/two; "
+        "ln -s /etc/passwd out/link; mkfifo out/pipe; ln out/one out/same"
+    )
+    skipped = await box.sandbox.copy_file("/app/out", tmp_path / "out", cap=MIB)
+    copied = {
+        str(path.relative_to(tmp_path / "out")): path.read_text()
+        for path in (tmp_path / "out").rglob("*")
+        if path.is_file()
+    }
+    assert copied == {"one": "1\n", "same": "1\n", "deep/er/two": "2\n"}
+    assert {(one.path, one.target) for one in skipped} == {
+        ("app/out/link", "/etc/passwd"),
+        ("app/out/pipe", None),
+    }
+
+
+@pytest.mark.parametrize(
+    ("path", "target"),
+    [("/app/link", "/etc/passwd"), ("/app/way/passwd", "/etc"), ("/app/up/etc/passwd", "../..")],
+)
+async def test_links_are_not_followed(box: Box, tmp_path: Path, path: str, target: str) -> None:
+    """A path that is a link, or leads through one, is not copied; it and its target are named."""
+    ended, _ = await box.sh(
+        "ln -s /etc/passwd link; ln -s /etc way; ln -s ../.. up; cat /app/way/passwd"
+    )
+    assert ended.code == 0
+    skipped = await box.sandbox.copy_file(path, tmp_path / "copy", cap=MIB)
+    assert [(one.path, one.target) for one in skipped] == [(path.lstrip("/"), target)]
+    assert not (tmp_path / "copy").exists()
+
+
+@pytest.mark.parametrize("path", ["/app/nothing", "/app/file/below", "/none/of/it"])
+async def test_copy_missing(box: Box, tmp_path: Path, path: str) -> None:
+    """A path where nothing is, is given back."""
+    await box.sh("echo x >file")
+    skipped = await box.sandbox.copy_file(path, tmp_path / "copy", cap=MIB)
+    assert skipped == [SkippedPath(path=path.lstrip("/"), reason="there is no such file")]
+
+
+async def test_workspace_that_is_gone(box: Box, tmp_path: Path) -> None:
+    """A workspace that the agent removed or replaced by a link is saved as empty, and it is said.
+
+    Nothing of what the link leads to is read.
+    """
+    ended, _ = await box.sh("cd /; rm -rf /app 2>/dev/null && ln -s /etc /app")
+    tree = await box.sandbox.save_tree("/app", tmp_path / "tree", cap=512 * MIB)
+    assert (tree.files, tree.size) == (0, 0)
+    assert bool(tree.skipped) is (ended.code == 0)
+    assert [entry.path for entry in await _entries(tmp_path / "tree")] == [b""]
+
+
+async def test_changed_outside(box: Box) -> None:
+    """Paths that were changed outside the workspace and the mounts are named, and no others."""
+    await box.sh("echo x >file; echo x >/logs/file")
+    before = await box.sandbox.changed_outside()
+    if before is None:
+        pytest.fail("this backend can tell what was changed")
+    assert before == []
+    ended, _ = await box.sh(
+        "mkdir -p /tmp/new; echo x >/tmp/new/file; touch /tmp/gone; rm /tmp/gone"
+    )
+    assert ended.code == 0
+    assert await box.sandbox.changed_outside() == ["/tmp/new", "/tmp/new/file"]
+
+
+# Coming and going
+
+
+async def test_remove_twice(box: Box) -> None:
+    """Removing again what is gone already is no fault."""
+    await box.sh("true")
+    await box.sandbox.remove()
+    await box.sandbox.remove()
+
+
+async def test_remove_kills(box: Box, running: Running, until: Until, mark: str) -> None:
+    """Removing a sandbox kills what runs in it."""
+    async with anyio.create_task_group() as tasks:
+
+        async def run() -> None:
+            with pytest.raises(Exception, match=r".+"):
+                await box.sh(f": {mark}; trap '' TERM; sleep 300; :")
+
+        tasks.start_soon(run)
+        await until(lambda: running(mark))
+        await box.sandbox.remove()
+        assert running(mark) == []
+
+
+async def test_many_at_once(make_box: MakeBox) -> None:
+    """Sandboxes that run at the same time do not see each other's files."""
+    boxes = [await make_box() for _ in range(8)]
+    found: dict[int, bytes] = {}
+
+    async def one(number: int) -> None:
+        await boxes[number].sh(f"echo {number} >>file; echo {number} >>/tmp/file")
+        found[number] = (await boxes[number].sh("cat file /tmp/file"))[1]
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(8):
+            tasks.start_soon(one, number)
+    assert found == {number: f"{number}\n{number}\n".encode() for number in range(8)}
+
+
+@pytest.mark.parametrize("name", ["../../etc", "a b;c$(d)", "ž" * 200, "-rf", "x" * 300, "A/b\nc"])
+async def test_hostile_names(make_box: MakeBox, name: str) -> None:
+    """Job, trial and log may be called anything."""
+    box = await make_box(trial=name, job=name, log_id=name)
+    assert (await box.sh("echo fine"))[1] == b"fine\n"
+
+
+async def test_same_trial_twice(make_box: MakeBox) -> None:
+    """A trial may have two sandboxes at the same time: the verifier's own beside the agent's."""
+    boxes = [await make_box(trial="same"), await make_box(trial="same")]
+    assert boxes[0].sandbox.id != boxes[1].sandbox.id
+    await boxes[0].sh("touch mine")
+    assert (await boxes[1].sh("ls"))[1] == b""
+
+
+async def test_nothing_stays(
+    make_box: MakeBox, leftovers: Callable[[str], Awaitable[list[str]]]
+) -> None:
+    """After the removal nothing of a sandbox is left on the machine."""
+    box = await make_box()
+    await box.sh("sleep 300 & true")
+    assert await leftovers(box.spec.log_id) != []
+    await box.sandbox.remove()
+    assert await leftovers(box.spec.log_id) == []
+
+
+async def test_reap(
+    make_box: MakeBox,
+    killed_engine: Callable[[str], Awaitable[str]],
+    backend: SandboxBackend,
+    leftovers: Callable[[str], Awaitable[list[str]]],
+    running: Running,
+) -> None:
+    """What a killed engine left is removed, for its own log or for any; a living one's stays."""
+    mine = await make_box(log_id="reap-living")
+    await mine.sh("echo kept >file")
+    mark = await killed_engine("reap-dead")
+    assert await leftovers("reap-dead") != []
+    assert await backend.reap(log_id="reap-other") == []
+    assert await leftovers("reap-dead") != []
+    gone = await backend.reap(log_id="reap-dead")
+    assert gone != []
+    assert await leftovers("reap-dead") == []
+    assert running(mark) == []
+    assert (await mine.sh("cat file"))[1] == b"kept\n"
+
+    mark = await killed_engine("reap-dead-too")
+    assert await backend.reap() != []
+    assert await leftovers("reap-dead-too") == []
+    assert running(mark) == []
+    assert (await mine.sh("cat file"))[1] == b"kept\n"
+
+
+async def _entries(archive: Path) -> list[Entry]:
+    """What an archive holds."""
+    return await anyio.to_thread.run_sync(lambda: [member.entry for member in members(archive)])
+
+
+def _resident() -> int:
+    """Bytes of memory that this process has."""
+    status = Path("/proc/self/status").read_text()
+    found = re.search(r"VmRSS:\s+(\d+) kB", status)
+    assert found is not None
+    return int(found[1]) * 1024

@@ -173,9 +173,11 @@ class Engine:
 
     async def info(self) -> dict[str, Any]:
         """What the engine says of its machine; asked once."""
-        if self._info is None:
-            self._info = await self.json("GET", "info")
-        return self._info
+        info = self._info
+        if info is None:
+            info = self._info = await self.json("GET", "info")
+        assert info is not None
+        return info
 
     async def create(self, name: str, config: Mapping[str, Any]) -> tuple[str, list[str]]:
         """Make a container: its id, and what the engine warns of."""

@@ -105,7 +105,7 @@ class Builder:
     async def _by_api(
         self, request: ImageRequest, packed: Context, tag: str, lines: deque[str]
     ) -> None:
-        params = {"t": tag, "dockerfile": packed.name, "rm": 1, "forcerm": 1}
+        params: dict[str, str | int] = {"t": tag, "dockerfile": packed.name, "rm": 1, "forcerm": 1}
         async with self._engine.call(
             "POST",
             "build",

@@ -9,7 +9,7 @@ import stat
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, NamedTuple, cast
 
 IGNORE_FILE = ".dockerignore"
 _OUTSIDE = ".trialog.Dockerfile"
@@ -94,11 +94,8 @@ def pack_context(folder: Path, dockerfile: Path, destination: Path) -> Context:
     name = _name_in(folder, dockerfile)
     with open(destination, "wb") as raw:
         hashing = _Hashing(raw)
-        with tarfile.open(
-            fileobj=hashing,  # pyright: ignore[reportArgumentType]  # it needs write and tell
-            mode="w",
-            format=tarfile.PAX_FORMAT,
-        ) as tar:
+        stream = cast("IO[bytes]", hashing)  # more than write and tell is not used
+        with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as tar:
             for path in _walk(folder, ignored, {name, IGNORE_FILE}):
                 _add(tar, folder / path, path)
             if name == _OUTSIDE:

@@ -13,6 +13,14 @@ import msgspec
 from ...errors import SandboxUnavailable
 
 
+class _Endpoint(msgspec.Struct):
+    Host: str
+
+
+class _Context(msgspec.Struct):
+    Endpoints: dict[str, _Endpoint]
+
+
 def find_engine() -> str:
     """The engine's address: DOCKER_HOST, else the current context's, else a usual socket.
 
@@ -42,13 +50,13 @@ def _from_context() -> str | None:
     if not isinstance(name, str) or name == "default":
         return None
     digest = hashlib.sha256(name.encode()).hexdigest()
-    endpoints = _read(folder / "contexts/meta" / digest / "meta.json").get("Endpoints")
-    place = endpoints.get("docker", {}).get("Host") if isinstance(endpoints, dict) else None
-    if not isinstance(place, str):
+    try:
+        data = (folder / "contexts/meta" / digest / "meta.json").read_bytes()
+        return msgspec.json.decode(data, type=_Context).Endpoints["docker"].Host
+    except (OSError, KeyError, msgspec.DecodeError) as error:
         raise SandboxUnavailable(
             f"the Docker context {name!r} is not in {folder}; choose one with `docker context use`"
-        )
-    return place
+        ) from error
 
 
 def _read(path: Path) -> dict[str, Any]:

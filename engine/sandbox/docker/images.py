@@ -8,7 +8,7 @@ import json
 import secrets
 import stat
 import tarfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterable, AsyncIterator
 from typing import Any
 
 import anyio
@@ -171,7 +171,7 @@ def _hash_of_only_file(tar: bytes) -> str | None:
         return None if file is None else hashlib.sha256(file.read()).hexdigest()
 
 
-async def json_lines(content: AsyncIterator[bytes]) -> AsyncIterator[dict[str, Any]]:
+async def json_lines(content: AsyncIterable[bytes]) -> AsyncIterator[dict[str, Any]]:
     """The reports that an engine streams, one JSON object a line."""
     async for line in content:
         if line.strip():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Literal
+from typing import Any, Literal
 
 import anyio
 
@@ -165,8 +165,6 @@ class Following:
         self._done.set()
 
 
-def _first(faults: ExceptionGroup[Exception]) -> Exception:
-    error: Exception = faults
-    while isinstance(error, ExceptionGroup):
-        error = error.exceptions[0]
-    return error
+def _first(faults: BaseExceptionGroup[Any]) -> Exception:
+    first = faults.exceptions[0]
+    return _first(first) if isinstance(first, ExceptionGroup) else first

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import secrets
 import shutil
@@ -65,26 +66,31 @@ async def restore(engine: Engine, container: str, path: str, archive: Path) -> N
 
 async def _check_way(engine: Engine, container: str, parts: list[str]) -> SkippedPath | None:
     """No component may be a link; the engine would follow all but the last."""
-    found: dict[int, SkippedPath] = {}
     plain = "/".join(parts)
-
-    async def check(index: int) -> None:
+    for index in range(len(parts)):
         so_far = "/".join(parts[: index + 1])
         last = index + 1 == len(parts)
         at = await engine.stat(container, "/" + so_far)
         if at is None:
-            found[index] = SkippedPath(path=plain, reason=_MISSING)
-        elif at.kind == stat.S_IFLNK:
+            return SkippedPath(path=plain, reason=_MISSING)
+        if at.kind == stat.S_IFLNK:
             reason = _A_LINK if last else f"{so_far} is a link, which is not followed"
-            found[index] = SkippedPath(path=plain, reason=reason, target=at.target)
-        elif last and at.kind not in (stat.S_IFREG, stat.S_IFDIR):
-            found[index] = SkippedPath(path=plain, reason=_NOT_REGULAR)
-
-    for index in range(len(parts)):
-        await check(index)
-        if found:
-            return found[index]
+            target = await _target(engine, container, "/" + so_far)
+            return SkippedPath(path=plain, reason=reason, target=target or at.target)
+        if not last and at.kind != stat.S_IFDIR:
+            return SkippedPath(path=plain, reason=_MISSING)
+        if at.kind not in (stat.S_IFREG, stat.S_IFDIR):
+            return SkippedPath(path=plain, reason=_NOT_REGULAR)
     return None
+
+
+async def _target(engine: Engine, container: str, path: str) -> str | None:
+    """Where a link points, as it says itself; the engine's own answer is where that leads."""
+    async with engine.read_tree(container, path) as chunks:
+        tar = b"".join([chunk async for chunk in chunks])
+    with tarfile.open(fileobj=io.BytesIO(tar), mode="r:", errors="surrogateescape") as opened:
+        link = opened.next()
+    return link.linkname if link is not None and link.issym() else None
 
 
 @asynccontextmanager
