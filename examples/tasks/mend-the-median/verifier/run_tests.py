@@ -25,6 +25,8 @@ CASES = [
     ([1, 2], [0, 0], None),
 ]
 
+SLOW = "took over 3 s"
+
 CALL = """
 import json, runpy, sys
 values, weights = json.load(sys.stdin)
@@ -54,7 +56,7 @@ def fault(values, weights, expected):
         value, refused = outcome["value"], outcome.get("refused", False)
         changed = outcome["changed"]
     except subprocess.TimeoutExpired:
-        return "took over 3 s"
+        return SLOW
     except (ValueError, LookupError, TypeError):
         last = done.stderr.strip().splitlines()[-1:] or ["it printed no answer"]
         return f"failed: {last[0][:200]}"
@@ -67,8 +69,17 @@ def fault(values, weights, expected):
     return None
 
 
-faults = [(case, said) for case in CASES if (said := fault(*case)) is not None]
-print(f"{'FAIL' if faults else 'PASS'}: {len(CASES) - len(faults)} of {len(CASES)} calls right")
+faults = []
+right = 0
+for case in CASES:
+    said = fault(*case)
+    if said is None:
+        right += 1
+    else:
+        faults.append((case, said))
+    if said == SLOW:
+        break  # one endless call is enough to know
+print(f"{'FAIL' if faults else 'PASS'}: {right} of {len(CASES)} calls right")
 for (values, weights, _), said in faults:
     print(f"  weighted_median({values}, {weights}): {said}")
 sys.exit(1 if faults else 0)
