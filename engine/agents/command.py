@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import stat
+from functools import partial
 from pathlib import Path
 
 from anyio import to_thread
@@ -15,7 +16,7 @@ from ..tasks.scripts import interpreter
 from ..trial.folders import AGENT_FOLDER, ARTIFACTS_FOLDER, TrialFolders
 from .program import run_program
 from .protocol import AgentContext, AgentOutcome
-from .report import ACTIONS_FILE, read_report
+from .report import ACTIONS_FILE, read_report, report_age
 
 PROGRAM_CAP = 256 * 1024 * 1024
 """Bytes of a program."""
@@ -50,7 +51,7 @@ class CommandAgent:
             failed = AgentFailed(
                 error=f"the agent's program could not be copied in: {error}",
                 category="transfer_failed",
-                duration=context.clock.monotonic() - began,
+                duration=round(context.clock.monotonic() - began, 6),
             )
             return AgentOutcome(end=failed)
         env = {
@@ -60,7 +61,9 @@ class CommandAgent:
             "TRIALOG_ACTIONS": f"{AGENT_FOLDER}/{ACTIONS_FILE}",
             "TRIALOG_ARTIFACTS_DIR": ARTIFACTS_FOLDER,
         }
-        ran = await run_program(context, self._file, argv, env)
+        ran = await run_program(
+            context, self._file, argv, env, quiet_for=partial(report_age, folders.agent_logs)
+        )
         if isinstance(ran, AgentOutcome):
             return ran
         report = await read_report(context, since=ran.exit_action.started_at)

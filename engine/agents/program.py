@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Literal, assert_never
 
 import msgspec
@@ -24,7 +25,12 @@ class Ran(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def run_program(
-    context: AgentContext, name: str, argv: list[str], env: dict[str, str]
+    context: AgentContext,
+    name: str,
+    argv: list[str],
+    env: dict[str, str],
+    *,
+    quiet_for: Callable[[], Awaitable[float]] | None = None,
 ) -> Ran | AgentOutcome:
     """Run a program with the prompt on its standard input; an outcome where the sandbox failed."""
     clock = context.clock
@@ -38,6 +44,7 @@ async def run_program(
         user=context.user,
         timeout=context.timeout,
         idle_timeout=context.idle_timeout,
+        quiet_for=quiet_for,
         start_timeout=context.start_timeout,
     )
     started_at = clock.now()
@@ -47,8 +54,8 @@ async def run_program(
     except SandboxError as error:
         captured = capture.finish()
         output = await store_output(context.blobs, captured) if captured.total else None
-        return sandbox_failed(context, error, clock.monotonic() - began, output)
-    duration = clock.monotonic() - began
+        return sandbox_failed(context, error, round(clock.monotonic() - began, 6), output)
+    duration = round(clock.monotonic() - began, 6)
     output = await store_output(context.blobs, capture.finish())
     return Ran(
         exit=exit,

@@ -7,8 +7,10 @@ the engine's own host saw counts as seen.
 from __future__ import annotations
 
 import json
+import math
 import os
 import stat
+import time
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
@@ -65,6 +67,18 @@ class _Lines(msgspec.Struct, frozen=True, kw_only=True):
     """What is missing of it."""
     denied: bool = False
     """It is another user's, and this process may not read it."""
+
+
+async def report_age(folder: Path) -> float:
+    """Seconds since something was last reported; infinite where nothing was."""
+    return await to_thread.run_sync(_age, folder / ACTIONS_FILE)
+
+
+def _age(path: Path) -> float:
+    try:
+        return max(0.0, time.time() - os.lstat(path).st_ctime)
+    except OSError:
+        return math.inf
 
 
 async def read_report(context: AgentContext, *, since: str) -> Report:
@@ -193,7 +207,7 @@ async def _taken(
         else await store_text(without_surrogates(action.error)[0], blobs),
         raw=None if raw is None else await blobs.put(raw),
         started_at=(_time(action.started_at) if action.started_at else None) or since,
-        duration=action.duration_sec,
+        duration=round(action.duration_sec, 6),
         observed_by="agent",
     )
 

@@ -11,7 +11,7 @@ phase starts, so the engine fills or swaps the folder (rename it away, make a ne
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -93,6 +93,8 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds; then all of the phase is killed."""
     idle_timeout: float | None = None
     """Seconds without output; then all of the phase is killed."""
+    quiet_for: Callable[[], Awaitable[float]] | None = None
+    """Asked before an idle stop: seconds since the last sign of life other than output."""
     start_timeout: float = 60.0
     """Seconds until the phase's first process must run; past it SandboxStartTimeout is raised."""
 

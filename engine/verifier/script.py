@@ -157,7 +157,7 @@ async def run_script_verifier(
         failed = script.failed(
             str(error),
             category,
-            duration=clock.monotonic() - began,
+            duration=round(clock.monotonic() - began, 6),
             output=await store_output(blobs, captured) if captured.total else None,
         )
         lost: list[TrialEvent] = []
@@ -176,7 +176,7 @@ async def run_script_verifier(
         return await fail(error, error.category)
     except OSError as error:
         return await fail(error, "transfer_failed")
-    duration = clock.monotonic() - began
+    duration = round(clock.monotonic() - began, 6)
     verdict = judge_reward(
         files,
         exit,

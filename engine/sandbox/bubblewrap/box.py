@@ -72,6 +72,7 @@ class BubblewrapSandbox:
                 start_timeout=command.start_timeout,
                 seconds=command.timeout,
                 idle_seconds=command.idle_timeout,
+                quiet_for=command.quiet_for,
             )
             left = phase.left
             if why != "exit":

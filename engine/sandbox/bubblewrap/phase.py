@@ -6,7 +6,7 @@ import fcntl
 import json
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Literal
 
 import anyio
@@ -109,6 +109,7 @@ class Phase:
         start_timeout: float,
         seconds: float | None,
         idle_seconds: float | None,
+        quiet_for: Callable[[], Awaitable[float]] | None = None,
     ) -> Literal["exit", "timeout", "idle", "start"]:
         """Read until the phase has ended or a deadline has passed; `start` for the first one."""
         begun = anyio.current_time()
@@ -121,7 +122,7 @@ class Phase:
             if starting.cancelled_caught:
                 why = "start"
             else:
-                why = await self._until(begun, seconds, idle_seconds)
+                why = await self._until(begun, seconds, idle_seconds, quiet_for)
             readers.cancel_scope.cancel()
         if self._output_error is not None:
             raise self._output_error
@@ -141,7 +142,11 @@ class Phase:
         await self._started.wait()
 
     async def _until(
-        self, begun: float, seconds: float | None, idle_seconds: float | None
+        self,
+        begun: float,
+        seconds: float | None,
+        idle_seconds: float | None,
+        quiet_for: Callable[[], Awaitable[float]] | None,
     ) -> Literal["exit", "timeout", "idle"]:
         while True:
             end = float("inf") if seconds is None else begun + seconds
@@ -154,7 +159,10 @@ class Phase:
             if now >= end:
                 return "timeout"
             if idle_seconds is not None and now >= self.printed_at + idle_seconds:
-                return "idle"
+                quiet = idle_seconds if quiet_for is None else max(0.0, await quiet_for())
+                if quiet >= idle_seconds:
+                    return "idle"
+                self.printed_at = now - quiet
 
     async def _read_output(self, take: Callable[[bytes], None], scope: CancelScope) -> None:
         try:

@@ -100,6 +100,11 @@ class Following:
             allowed = command.idle_timeout if why == "idle" else command.timeout
             if allowed is not None and anyio.current_time() - late >= allowed:
                 if not self._done.is_set() and not self._printed.ended:
+                    if why == "idle" and command.quiet_for is not None:
+                        quiet = max(0.0, await command.quiet_for())
+                        if quiet < allowed:
+                            self._last_output = anyio.current_time() - quiet
+                            continue
                     return why
                 await self._done.wait()
         return "exit"

@@ -26,7 +26,13 @@ from trialog.engine.tasks.model import VerifierSettings
 from trialog.engine.trial.folders import TrialFolders
 from trialog.engine.verifier.script import ScriptVerifier, run_script_verifier
 from trialog.events.clock import SystemClock
-from trialog.events.kinds import TamperFound, VerifierScored, WarningRaised
+from trialog.events.kinds import (
+    ActionTaken,
+    AgentFinished,
+    TamperFound,
+    VerifierScored,
+    WarningRaised,
+)
 from trialog.events.kinds.parts import Limits, Process
 from trialog.events.memory import MemoryLog
 
@@ -77,7 +83,13 @@ async def grade(backend: SandboxBackend, image: Image, tmp_path: Path) -> AsyncI
     boxes: list[Sandbox] = []
     blobs = MemoryLog().blobs
 
-    async def run(test: str | bytes, *, agent: str | None = None, **fields: Any) -> Graded:
+    async def run(
+        test: str | bytes,
+        *,
+        agent: str | None = None,
+        idle_timeout: float | None = None,
+        **fields: Any,
+    ) -> Graded:
         number = len(boxes)
         folders = TrialFolders(tmp_path / f"scratch{number}", workspace="/app")
         await folders.prepare()
@@ -102,6 +114,7 @@ async def grade(backend: SandboxBackend, image: Image, tmp_path: Path) -> AsyncI
                     folders=folders,
                     prompt="",
                     timeout=60.0,
+                    idle_timeout=idle_timeout,
                     blobs=blobs,
                     clock=SystemClock(),
                 )
@@ -365,4 +378,26 @@ async def test_agent_reports_actions(grade: Grade) -> None:
     assert graded.agent is not None
     assert [event.turn for event in graded.agent.events if hasattr(event, "turn")] == [1, 2]
     assert graded.agent.end.exit_code == 3
+    assert graded.verdict.score == 1.0
+
+
+@both
+async def test_idle_agent(grade: Grade) -> None:
+    """Printing and reporting keep an agent from being stopped as idle; silence does not."""
+    graded = await grade(
+        write("1"),
+        agent="""for i in 1 2 3 4 5; do sleep 0.6; echo '{"command": "x"}' >> $TRIALOG_ACTIONS; done
+        touch /app/reported; for i in 1 2 3; do sleep 0.6; echo $i; done
+        touch /app/printed; sleep 300""",
+        idle_timeout=1.5,
+    )
+    assert graded.agent is not None
+    end = graded.agent.end
+    assert isinstance(end, AgentFinished)
+    assert (end.ended_by, end.error_category) == ("idle_timeout", "idle_timeout")
+    assert 6.0 < end.duration < 20.0
+    assert end.output is not None
+    assert end.output.total == 6
+    steps = [event for event in graded.agent.events if isinstance(event, ActionTaken)]
+    assert [step.action for step in steps] == ["run"] * 5 + ["exit"]
     assert graded.verdict.score == 1.0
