@@ -39,7 +39,7 @@ def read_env_file(path: Path, environ: Mapping[str, str]) -> dict[str, str]:
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
-        raise ConfigError("there is no such file", file=path, key="--env-file") from None
+        raise ConfigError("there is no such file", file=path) from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"not UTF-8 text (byte {error.start})", file=path) from None
     except OSError as error:

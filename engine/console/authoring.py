@@ -104,7 +104,7 @@ async def _controls(
 
     given = await to_thread.run_sync(variables)
     config = msgspec.structs.replace(config, agent_env=given.agent, verifier_env=given.verifier)
-    backend = await choose(config.sandbox)
+    backend = await choose(config.sandbox, default_image=config.image)
     folder = tempfile.TemporaryDirectory(prefix="trialog-check-", ignore_cleanup_errors=True)
     try:
         throwaway = request._replace(log=None, jobs_folder=folder.name)

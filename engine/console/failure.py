@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from ...events.errors import LogError, TrialogError
 from ..errors import CommandRefused, ConfigError, SandboxUnavailable
 from ..location import NotFound
+from ..tasks.dataset import TasksError
 from .text import escaped
 
 __all__ = (
@@ -69,12 +70,18 @@ def _one(error: BaseException) -> Iterator[str]:
     match error:
         case KeyboardInterrupt():
             yield "error: interrupted"
-        case TrialogError():
-            # What to do next follows the last semicolon, as in all of our own messages.
+        case TasksError():
+            yield f"error: {len(error.errors)} of {error.chosen} tasks can't be used"
+            for one in error.errors:
+                yield f"  {escaped(one)}"
+        case ConfigError() | CommandRefused() | SandboxUnavailable() | NotFound():
+            # In these messages what to do next follows the last semicolon.
             message, semicolon, advice = str(error).rpartition("; ")
             yield f"error: {escaped(message if semicolon else error)}"
             if semicolon:
                 yield f"hint: {escaped(advice)}"
+        case TrialogError():
+            yield f"error: {escaped(error)}"
         case OSError() if error.strerror:
             place = f"{error.filename}: " if error.filename else ""
             yield f"error: {escaped(place)}{escaped(error.strerror)}"

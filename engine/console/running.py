@@ -12,7 +12,7 @@ from anyio import to_thread
 
 from ...events.clock import RandomIds, SystemClock
 from ..environment import assignments, find_secrets, read_env_file
-from ..job.api import JobResult, Services, cancel_job, plan_resume, resume_job, run_job
+from ..job.api import Services, cancel_job, plan_resume, resume_job, run_job
 from ..job.config import JobConfig
 from ..job.environment import unseal
 from ..location import job_started
@@ -27,7 +27,14 @@ from .session import Request, Session, opened
 from .text import escaped, plural
 from .watch import JobWatch
 
-__all__ = ("Variables", "cancel_trials", "resume_trials", "run_trials", "services_of")
+__all__ = (
+    "Variables",
+    "cancel_trials",
+    "read_variables",
+    "resume_trials",
+    "run_trials",
+    "services_of",
+)
 
 
 class Variables(NamedTuple):
@@ -98,7 +105,9 @@ async def run_trials(
         )
     )
     _tell_changes(request, tasks, earlier)
-    backend = await choose(config.sandbox)
+    backend = await choose(
+        config.sandbox, default_image=config.image, strict_limits=config.strict_limits
+    )
     try:
         async with opened(request, readonly=False, create=True) as session:
             services = services_of(session, backend, variables)
@@ -170,17 +179,20 @@ async def resume_trials(
     async with opened(request, job, readonly=dry_run) as session:
         name = await session.job(job)
         started = await job_started(session.log, name)
+        if dry_run:
+            services = services_of(session, await _no_backend(), variables)
+            for slot in await plan_resume(services, name, only=only):
+                if request.terminal.json:
+                    request.terminal.data(slot)
+                else:
+                    request.terminal.line(plan_line(slot))
+            return 0
         config = msgspec.convert(started.config, JobConfig)
-        backend = await choose(config.sandbox)
+        backend = await choose(
+            config.sandbox, default_image=config.image, strict_limits=config.strict_limits
+        )
         try:
             services = services_of(session, backend, variables)
-            if dry_run:
-                for slot in await plan_resume(services, name, only=only):
-                    if request.terminal.json:
-                        request.terminal.data(slot)
-                    else:
-                        request.terminal.line(plan_line(slot))
-                return 0
             with JobWatch(request.terminal, started.config) as watch:
                 result = await resume_job(services, name, watch, only=only)
             return await conclude(session, result, watch, resumed=True)
@@ -192,14 +204,9 @@ async def cancel_trials(request: Request, job: str, *, reason: str | None) -> in
     """``trialog cancel``; gives the exit code."""
     async with opened(request, job, readonly=False) as session:
         name = await session.job(job)
-        started = await job_started(session.log, name)
-        config = msgspec.convert(started.config, JobConfig)
-        backend = await choose(config.sandbox)
-        try:
-            services = services_of(session, backend, read_variables(request.environ))
-            ended = await cancel_job(services, name, reason)
-        finally:
-            await backend.aclose()
+        variables = await to_thread.run_sync(read_variables, request.environ)
+        services = services_of(session, await _no_backend(), variables)
+        ended = await cancel_job(services, name, reason)
     if request.terminal.json:
         request.terminal.data({"job": name, "cancelled": ended})
     else:
@@ -207,4 +214,12 @@ async def cancel_trials(request: Request, job: str, *, reason: str | None) -> in
     return 0
 
 
-__all__ += ("JobResult", "read_variables")
+async def _no_backend() -> SandboxBackend:
+    """For commands that make no sandbox, which work where there is none; nothing is started."""
+
+    def make() -> SandboxBackend:
+        from ..sandbox.bubblewrap import BubblewrapBackend
+
+        return BubblewrapBackend()
+
+    return await to_thread.run_sync(make)

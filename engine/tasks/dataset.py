@@ -27,6 +27,7 @@ class TasksError(TaskError):
 
     def __init__(self, errors: Sequence[TaskError], chosen: int) -> None:
         self.errors = list(errors)
+        self.chosen = chosen
         lines = "".join(f"\n  {error}" for error in errors)
         super().__init__(f"{len(errors)} of {chosen} tasks can't be used:{lines}")
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from trialog.engine.console.failure import exit_code, lines, unwrapped
-from trialog.engine.errors import ConfigError, JobLocked, SandboxError, SandboxUnavailable
+from trialog.engine.errors import (
+    ConfigError,
+    JobLocked,
+    SandboxError,
+    SandboxUnavailable,
+    TaskError,
+)
+from trialog.engine.tasks.dataset import TasksError
 from trialog.events.errors import LogUnavailable
 
 
@@ -60,6 +67,17 @@ def test_traceback_on_request() -> None:
     """TRIALOG_DEBUG=1 shows the traceback before the error."""
     assert told(ConfigError("x"), TRIALOG_DEBUG="1")[-1] == "error: x"
     assert len(told(ConfigError("x"), TRIALOG_DEBUG="1")) > 1
+
+
+def test_several_broken_tasks() -> None:
+    """All broken tasks are named, each on a line of its own."""
+    error = TasksError([TaskError("a\nb"), TaskError("c")], 3)
+    assert told(error) == ["error: 2 of 3 tasks can't be used", r"  a\nb", "  c"]
+
+
+def test_a_semicolon_of_another_error_is_none() -> None:
+    """Only messages that are made so are cut into error and hint."""
+    assert told(LogUnavailable("x", "a; b")) == ["error: log x: a; b"]
 
 
 def test_system_errors_name_the_file() -> None:
