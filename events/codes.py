@@ -152,6 +152,10 @@ WARNINGS: dict[str, Code] = {
         "A limit is over what this machine has; the sandbox got all of it.",
         "Run on a larger machine, or lower the limit.",
     ),
+    "engine_warning": Code(
+        "The container engine warned of something when it made the sandbox.",
+        "Read the message; it is the engine's own.",
+    ),
     "limit_not_kept": Code(
         "A limit could not be held, or only in part, by this sandbox.",
         "Read the message; `--strict-limits` refuses such a task; Docker can hold more.",
