@@ -357,7 +357,11 @@ async def test_no_network(box: Box) -> None:
 
 
 _NETWORK = """
-import json, os, socket
+import fcntl, json, socket, struct
+def is_up(name):
+    asked = struct.pack("16sh14x", name.encode(), 0)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        return struct.unpack("16sh14x", fcntl.ioctl(any_socket, 0x8913, asked))[1] & 1
 def reach(address, timeout=2):
     try:
         socket.create_connection(address, timeout).close()
@@ -366,9 +370,7 @@ def reach(address, timeout=2):
     return True
 server = socket.create_server(("127.0.0.1", 0))
 print(json.dumps({
-    "interfaces": sorted(name for name in os.listdir("/sys/class/net")
-                         if open(f"/sys/class/net/{name}/flags").read() != ""
-                         and int(open(f"/sys/class/net/{name}/flags").read(), 16) & 1),
+    "interfaces": sorted(name for _, name in socket.if_nameindex() if is_up(name)),
     "localhost": reach(("localhost", server.getsockname()[1])),
     "outside": reach(("192.0.2.1", 80)) or reach(("1.1.1.1", 53)),
 }))

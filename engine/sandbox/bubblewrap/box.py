@@ -14,7 +14,7 @@ from ...archive import copy_out, pack_folder, remove_tree
 from ...errors import SandboxError, SandboxGone, SandboxStartTimeout
 from ..protocol import Command, Exit, Tree
 from .changes import list_changes
-from .layout import Layout, real_place
+from .layout import Layout, is_system, real_place
 from .limits import Held
 from .memory import memory_file, options_file
 from .phase import Phase
@@ -58,11 +58,10 @@ class BubblewrapSandbox:
                 f"bubblewrap has one user inside, so nothing can run as {command.user!r}; "
                 "use --sandbox docker"
             )
-        arguments, stdin = await to_thread.run_sync(self._descriptors, command)
+        options, stdin, killed_before = await to_thread.run_sync(self._before, command)
         begun = anyio.current_time()
-        killed_before = self._killed_for_memory()
         phase = self._phase = Phase.start(
-            f"{MARK}{self._id}", command.argv, arguments, stdin, gated=self._held.anything
+            f"{MARK}{self._id}", self._words(command), options, stdin, gated=self._held.anything
         )
         ended = False
         try:
@@ -93,12 +92,15 @@ class BubblewrapSandbox:
                 await phase.kill()
             phase.close()
             self._phase = None
+        killed = (
+            0 if self._held.group is None else await to_thread.run_sync(self._killed_for_memory)
+        )
         return Exit(
             ended_by=why,
             code=code if why == "exit" else None,
             duration=duration,
             left=left,
-            out_of_memory=self._killed_for_memory() > killed_before,
+            out_of_memory=killed > killed_before,
         )
 
     def _killed_for_memory(self) -> int:
@@ -110,11 +112,27 @@ class BubblewrapSandbox:
             return SandboxGone(f"the sandbox's folder {self._own} is gone")
         return SandboxError(f"bubblewrap could not start: {complaint}")
 
+    def _words(self, command: Command) -> list[str]:
+        """The program and its words. Variables that a shell does not hand on go through `env`."""
+        _, unusual = self._layout.environment(command)
+        if not unusual:
+            return command.argv
+        return [
+            "/usr/bin/env",
+            *(f"{name}={value}" for name, value in unusual.items()),
+            *command.argv,
+        ]
+
+    def _before(self, command: Command) -> tuple[int, int, int]:
+        """What a phase needs: its options, its standard input, processes killed before it."""
+        options, stdin = self._descriptors(command)
+        return options, stdin, self._killed_for_memory()
+
     def _descriptors(self, command: Command) -> tuple[int, int]:
         if not self._own.is_dir():
             raise SandboxGone(f"the sandbox's folder {self._own} is gone")
-        environment = self._layout.environment(command)
-        options = self._layout.arguments(environment)
+        usual, _ = self._layout.environment(command)
+        options = self._layout.arguments(usual)
         if any("\0" in word for word in [*options, *command.argv]):
             raise SandboxError("a program's words and variables can't hold a NUL byte")
         arguments = options_file(options)
@@ -156,7 +174,9 @@ class BubblewrapSandbox:
             raise SandboxGone(f"the sandbox's folder {self._own} is gone")
         place = self._layout.host_place(path)
         if place is None:
-            return [SkippedPath(path=path, reason="it is the host's own, not the sandbox's")]
+            own = is_system(path)
+            reason = "it is the host's own, not the sandbox's" if own else "there is no such file"
+            return [SkippedPath(path=path.lstrip("/"), reason=reason)]
         return await to_thread.run_sync(_copy, path, place, destination, cap)
 
     async def changed_outside(self) -> list[str] | None:
@@ -183,7 +203,7 @@ def _copy(path: str, place: tuple[Path, str], destination: Path, cap: int) -> li
     skipped = copy_out(folder, rest, destination, cap)
     if not skipped:
         return []
-    top = path.rstrip("/")
+    top = path.strip("/")
     inside: list[SkippedPath] = []
     for each in skipped:
         below = each.path.removeprefix(rest).lstrip("/") if rest else each.path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import stat
 from pathlib import Path
 
 PARTS = (
@@ -53,31 +54,32 @@ def copy_etc(destination: Path, home: str) -> None:
     """Copy what programs need into a new folder; the engine's user gets `home` as its home."""
     destination.mkdir(mode=0o755)
     for part in PARTS:
-        source = Path("/etc", part)
         target = destination / part
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            _copy(source, target)
+            _copy(f"/etc/{part}", str(target))
         except OSError:
             continue  # not there, or not for this user: then programs do without it
     (destination / RESOLVER).touch()
     (destination / "passwd").write_text(_users(home), encoding="utf-8")
 
 
-def _copy(source: Path, target: Path) -> None:
-    """Copy files, folders and links; of a folder as much as this user may read."""
-    if source.is_symlink():
-        target.symlink_to(os.readlink(source))
-    elif source.is_dir():
-        target.mkdir()
-        for entry in os.scandir(source):
+def _copy(source: str, target: str) -> None:
+    """Copy a file, link or folder; of a folder as much as this user may read."""
+    mode = os.lstat(source).st_mode
+    if stat.S_ISLNK(mode):
+        os.symlink(os.readlink(source), target)
+    elif stat.S_ISREG(mode):
+        with open(source, "rb", buffering=0) as original, open(target, "xb", buffering=0) as copy:
+            copy.write(original.readall())
+        os.chmod(target, mode & 0o755 | 0o444)
+    elif stat.S_ISDIR(mode):
+        os.mkdir(target)
+        for name in os.listdir(source):
             try:
-                _copy(Path(entry.path), target / entry.name)
+                _copy(f"{source}/{name}", f"{target}/{name}")
             except OSError:
                 continue
-    elif source.is_file():
-        target.write_bytes(source.read_bytes())
-        target.chmod(source.stat().st_mode & 0o755 | 0o444)
 
 
 def user_name() -> str:

@@ -55,8 +55,8 @@ def _exec_in(scratch: Path, argv: list[str], env: dict[str, str]) -> int:
     remove_tree(etc)
     copy_etc(etc, home_folder())
     layout = Layout(spec, own, etc)
-    environment = layout.environment(Command(argv=argv, env=env))
-    options = layout.arguments(environment)
+    usual, unusual = layout.environment(Command(argv=argv, env=env))
+    options = layout.arguments({**usual, **unusual})
     if not _terminal_is_safe():
         options.append("--new-session")
     fd = options_file(options)

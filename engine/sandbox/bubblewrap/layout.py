@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+import re
 import stat
 from pathlib import Path
 
@@ -17,6 +18,12 @@ TEMPORARY = "/tmp"  # noqa: S108 - the sandbox's own
 
 _LIBRARIES = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _SYSTEM = ("usr", "etc", "proc", "dev", "sys", "run", "boot", "var", "nix", *_LIBRARIES)
+
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SHELLS_OWN = frozenset(
+    "BASHOPTS BASH_VERSINFO EUID IFS LINENO OPTIND PPID PS1 PS2 PS4 SHELLOPTS SHLVL UID _".split()
+)
 
 
 def home_folder() -> str:
@@ -68,10 +75,18 @@ class Layout:
                 return places[target], full[len(target) :].lstrip("/")
         return None
 
-    def environment(self, command: Command) -> dict[str, str]:
-        """The variables of a phase; nothing of the engine's own is among them."""
-        base = {"PATH": PATH, "HOME": self.home}
-        return {**base, **self._spec.env, **command.env}
+    def environment(self, command: Command) -> tuple[dict[str, str], dict[str, str]]:
+        """The variables of a phase, and those that a shell would change or not hand on.
+
+        Nothing of the engine's own environment is among them.
+        """
+        all_of_them = {"PATH": PATH, "HOME": self.home, **self._spec.env, **command.env}
+        usual = {
+            name: value
+            for name, value in all_of_them.items()
+            if _NAME.fullmatch(name) and name not in _SHELLS_OWN
+        }
+        return usual, {n: value for n, value in all_of_them.items() if n not in usual}
 
     def arguments(self, environment: dict[str, str]) -> list[str]:
         """bwrap's options for a phase, less those with descriptors."""
@@ -133,6 +148,11 @@ class Layout:
                 raise SandboxGone(
                     f"{target} can't be mounted: something that is no folder was left in its way"
                 )
+
+
+def is_system(path: str) -> bool:
+    """Whether a path inside is one of the host's system folders or in one."""
+    return posixpath.normpath(f"/{path}").lstrip("/").split("/")[0] in _SYSTEM
 
 
 def real_place(folder: Path, rest: str) -> Path:
