@@ -6,8 +6,14 @@ import secrets
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio.to_thread
 
 from .log import EventLog
+
+if TYPE_CHECKING:
+    from .sqlite.store import SqliteLog
 
 
 @asynccontextmanager
@@ -20,14 +26,20 @@ async def open_log(
     is opened only to read. A new log gets a random name, or `log_id`. Raises LogUnavailable,
     LogTooNew or LogCorrupt.
     """
-    from .sqlite.store import SqliteLog  # loads aiosqlite, which start-up should not pay for
-
-    log = SqliteLog(Path(path))
+    store = await anyio.to_thread.run_sync(_sqlite_log)
+    log = store(Path(path))
     try:
         await log.start(readonly=readonly, create=create, log_id=log_id or secrets.token_hex(16))
         yield log
     finally:
         await log.aclose()
+
+
+def _sqlite_log() -> type[SqliteLog]:
+    """Load the store, and aiosqlite with it; start-up should not pay for that."""
+    from .sqlite.store import SqliteLog
+
+    return SqliteLog
 
 
 @asynccontextmanager
