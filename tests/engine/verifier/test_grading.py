@@ -65,7 +65,7 @@ async def backend(backend_name: str) -> AsyncIterator[SandboxBackend]:
     if backend_name == "docker":
         made: SandboxBackend = await DockerBackend.connect()
     else:
-        made = BubblewrapBackend()
+        made = await anyio.to_thread.run_sync(BubblewrapBackend)
     yield made
     await made.aclose()
 
