@@ -9,9 +9,10 @@ from ..events.values import INLINE_LIMIT, Json, Text, escape
 
 
 async def store_json(value: Json, blobs: BlobStore, *, room: int = INLINE_LIMIT) -> Json:
-    """A JSON value as an event holds it. A blob holds the value's JSON, with nothing escaped."""
-    encoded = msgspec.json.encode(value)
-    return escape(value) if len(encoded) <= room else await blobs.put(encoded)
+    """A JSON value as an event holds it. A blob holds what the event would: the escaped JSON."""
+    escaped = escape(value)
+    encoded = msgspec.json.encode(escaped)
+    return escaped if len(encoded) <= room else await blobs.put(encoded)
 
 
 async def store_text(text: str, blobs: BlobStore) -> Text:
