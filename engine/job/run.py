@@ -252,7 +252,7 @@ def _secrets(services: Services, tasks: Mapping[str, TaskInJob]) -> dict[str, st
     secrets = dict(services.secrets)
     for task in tasks.values():
         resolved = resolve_env(task.task.settings.verifier.env, services.environ)
-        secrets |= {name: resolved.values[name] for name in resolved.secrets}
+        secrets |= resolved.secrets
     return {name: value for name, value in secrets.items() if value}
 
 

@@ -25,7 +25,7 @@ class Bounds(NamedTuple):
     task: Path
     """The task's folder, without links."""
     dataset: Path | None
-    """The dataset's folder, without links. Null: only into sibling folders that are tasks."""
+    """The dataset's folder, without links. Null: the task's parent, if it holds other tasks."""
 
     def allow(self, target: Path) -> bool:
         """Whether a link may lead to this path, which has no links in it."""
@@ -36,8 +36,15 @@ class Bounds(NamedTuple):
         parent = self.task.parent
         if not target.is_relative_to(parent) or target == parent:
             return False
-        sibling = parent / target.relative_to(parent).parts[0]
-        return any((sibling / name).is_file() for name in SETTINGS_NAMES)
+        # Nobody named the parent: it may be a home folder, with keys in hidden ones.
+        if target.relative_to(parent).parts[0].startswith("."):
+            return False
+        return any(
+            (place / name).is_file()
+            for place in _folders(parent)
+            if place != self.task
+            for name in SETTINGS_NAMES
+        )
 
     def follow(self, path: Path) -> Path:
         """Where a path really is. Raises TaskError for a broken link and for one that leads out."""
@@ -52,7 +59,7 @@ class Bounds(NamedTuple):
         if not self.allow(target):
             raise TaskError(
                 f"a symbolic link leads to {target}, out of the dataset's folder "
-                f"{self.dataset or self.task}; copy the file into the task",
+                f"{self.dataset or self.task.parent}; copy the file into the task",
                 file=path,
             )
         return target
@@ -174,6 +181,13 @@ def list_folder(folder: Path) -> list[os.DirEntry[str]]:
             return list(items)
     except OSError as error:
         raise TaskError(f"can't be listed: {error.strerror}", file=folder) from None
+
+
+def _folders(parent: Path) -> list[Path]:
+    try:
+        return [Path(item.path) for item in list_folder(parent) if item.is_dir()]
+    except (OSError, TaskError):
+        return []
 
 
 def _stat(place: Path) -> os.stat_result:

@@ -51,8 +51,9 @@ class Parts(NamedTuple):
 def load_task(path: Path | str, *, dataset: Path | None = None) -> Task:
     """Read a task folder in either layout; everything that is wrong with it is a TaskError.
 
-    `dataset` is the folder inside which symbolic links may lead; without it they may lead into
-    sibling folders that are tasks. Reads and hashes every file: not to be called on the event loop.
+    `dataset` is the folder inside which symbolic links may lead; without it, that is the task's
+    parent if it holds other tasks, but for hidden folders. Reads and hashes every file: not to be
+    called on the event loop.
     """
     given = Path(os.path.abspath(path))
     folder = _folder(given)

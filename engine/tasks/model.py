@@ -82,7 +82,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     path: Path
     """The folder, absolute."""
     dataset: Path | None = None
-    """The dataset's folder, inside which links are followed; null: only into sibling tasks."""
+    """The dataset's folder, inside which links are followed; null: the task's parent,
+    if it holds other tasks."""
     layout: Literal["a", "b"]
     digest: str
     """``sha256:…`` over the folder's files."""

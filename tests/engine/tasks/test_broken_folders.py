@@ -255,8 +255,8 @@ def test_a_part_that_is_a_link_to_a_sibling_tasks_part_is_followed(make: Make, t
     assert load_task(two).digest != before
 
 
-def test_a_link_into_a_folder_that_is_no_task(make: Make, tmp_path: Path):
-    """It is followed inside a dataset that was given, not for a task that was given alone."""
+def test_a_link_into_another_folder_of_the_dataset(make: Make, tmp_path: Path):
+    """It is followed in a dataset that was given; alone, only if there are other tasks beside."""
     folder = make("b")
     shared = tmp_path / "ds" / "shared"
     shared.mkdir()
@@ -264,6 +264,19 @@ def test_a_link_into_a_folder_that_is_no_task(make: Make, tmp_path: Path):
     (folder / "tests" / "data").symlink_to("../../shared/data")
     refused(folder, "out of the dataset's folder", "tests/data")
     assert load_task(folder, dataset=tmp_path / "ds").dataset == tmp_path / "ds"
+    make("a", name="ds/other")
+    load_task(folder)
+
+
+def test_a_task_alone_does_not_lead_into_hidden_folders(make: Make, tmp_path: Path):
+    """Its parent may be somebody's home, with keys in it."""
+    folder = make("b", name="home/task")
+    make("a", name="home/other")
+    keys = tmp_path / "home" / ".ssh"
+    keys.mkdir()
+    (keys / "id").write_text("secret")
+    (folder / "tests" / "data").symlink_to("../../.ssh/id")
+    assert (folder / "tests" / "data").read_text() == "secret"
     refused(folder, "out of the dataset's folder", "tests/data")
 
 
