@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import os
 
 import anyio
 
@@ -33,8 +34,10 @@ async def cancel_job(services: Services, job: str, reason: str | None = None) ->
     log = services.log
     before = await _unfinished(services, job)
     state = await load_job(log, job)
+    if state.finished and not before:
+        return 0
     record = JobRecord(log, job, clock=services.clock, ids=services.ids, version=state.version)
-    await record.tell(JobCancelled(reason=reason, author=getpass.getuser()))
+    await record.tell(JobCancelled(reason=reason, author=_author()))
     with anyio.move_on_after(OWNER_SEC):
         while True:
             try:
@@ -45,6 +48,13 @@ async def cancel_job(services: Services, job: str, reason: str | None = None) ->
                 await anyio.sleep(LOOK_SEC)
     async with own(services.jobs_folder, job):  # raises JobLocked, which names the owner
         return len(before)
+
+
+def _author() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a user without a name, as in some containers
+        return f"uid {os.getuid()}"
 
 
 async def _unfinished(services: Services, job: str) -> list[str]:
