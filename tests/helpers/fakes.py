@@ -140,6 +140,7 @@ class FakeBackend:
         self.on_save: Callable[[FakeSandbox], Awaitable[None]] = nothing
         self.on_remove: Callable[[FakeSandbox], Awaitable[None]] = nothing
         self.outside: list[str] | None = []
+        self.digest = "sha256:" + "0" * 64
         self.commands: list[tuple[str, Command]] = []
         self.alive: set[str] = set()
         self.removed: list[str] = []
@@ -150,7 +151,7 @@ class FakeBackend:
         """The host's own system."""
         self.requests.append(request)
         await self.on_prepare(request)
-        return Image(name=None)
+        return Image(name=None, digest=self.digest)
 
     async def create(self, spec: SandboxSpec) -> Sandbox:
         """A sandbox that does as told."""
