@@ -144,13 +144,14 @@ async def find_trial(log: EventLog, place: LogPlace, text: str, here: Path) -> s
 
 
 def _names(text: str, here: Path) -> list[str]:
-    """What a word may name, likeliest first: itself, the folder's name, the file's folder's."""
+    """What a word may name, likeliest first: itself, the folder's name, that of a file's folder."""
     if not text:
         raise ConfigError("an empty name names nothing")
     if not _is_path(text):
         return [text]
     place = Path(os.path.normpath(here / text))
-    return [name for name in (place.name, place.parent.name) if name]
+    names = [place.name, place.parent.name] if place.suffix in {".json", ".jsonl"} else [place.name]
+    return [name for name in names if name]
 
 
 def _missing(what: str, text: str, place: LogPlace, known: list[str]) -> str:

@@ -23,37 +23,42 @@ def explain_code(request: Request, word: str | None) -> int:
     """Explain one category or code, or list all."""
     if word is None:
         for name in sorted(CATEGORIES):
-            _tell(request, name, brief=True)
+            _tell_category(request, name, brief=True)
         for name in sorted(WARNINGS):
-            _tell(request, name, brief=True)
+            _tell_warning(request, name, brief=True)
         return 0
     name = word.strip().lower().replace("-", "_")
     if name not in CATEGORIES and name not in WARNINGS:
         near = difflib.get_close_matches(name, [*CATEGORIES, *WARNINGS], n=1, cutoff=0.5)
         advice = f"did you mean {near[0]}?" if near else "`trialog explain` lists all"
         raise ConfigError(f"unknown category {word!r}; {advice}")
-    _tell(request, name, brief=False)
+    if name in CATEGORIES:
+        _tell_category(request, name, brief=False)
+    if name in WARNINGS:
+        _tell_warning(request, name, brief=False)
     return 0
 
 
-def _tell(request: Request, name: str, *, brief: bool) -> None:
-    terminal = request.terminal
-    for category in [CATEGORIES[name]] if name in CATEGORIES else []:
-        if terminal.json:
-            terminal.data({"category": name, **category._asdict()})
-        elif brief:
-            terminal.line(f"{name:<26} {escaped(category.meaning)}")
-        else:
-            terminal.line(f"{name} (category of errors)")
-            terminal.line(f"  meaning: {escaped(category.meaning)}")
-            terminal.line(f"  fault:   {_BLAME[category.blame]}")
-            terminal.line(f"  next:    {escaped(category.next)}")
-    for code in [WARNINGS[name]] if name in WARNINGS else []:
-        if terminal.json:
-            terminal.data({"warning": name, **code._asdict()})
-        elif brief:
-            terminal.line(f"{name:<26} {escaped(code.meaning)} (warning)")
-        else:
-            terminal.line(f"{name} (warning)")
-            terminal.line(f"  meaning: {escaped(code.meaning)}")
-            terminal.line(f"  next:    {escaped(code.next)}")
+def _tell_category(request: Request, name: str, *, brief: bool) -> None:
+    terminal, category = request.terminal, CATEGORIES[name]
+    if terminal.json:
+        terminal.data({"category": name, **category._asdict()})
+    elif brief:
+        terminal.line(f"{name:<26} {escaped(category.meaning)}")
+    else:
+        terminal.line(f"{name} (category of errors)")
+        terminal.line(f"  meaning: {escaped(category.meaning)}")
+        terminal.line(f"  fault:   {_BLAME[category.blame]}")
+        terminal.line(f"  next:    {escaped(category.next)}")
+
+
+def _tell_warning(request: Request, name: str, *, brief: bool) -> None:
+    terminal, code = request.terminal, WARNINGS[name]
+    if terminal.json:
+        terminal.data({"warning": name, **code._asdict()})
+    elif brief:
+        terminal.line(f"{name:<26} {escaped(code.meaning)} (warning)")
+    else:
+        terminal.line(f"{name} (warning)")
+        terminal.line(f"  meaning: {escaped(code.meaning)}")
+        terminal.line(f"  next:    {escaped(code.next)}")

@@ -279,7 +279,8 @@ def test_reader_that_goes_away(user: User, make_task: MakeTask) -> None:
     assert process.stdout
     process.stdout.close()
     assert process.stderr
-    err = process.stderr.read()
+    with process.stderr as stderr:
+        err = stderr.read()
     assert process.wait(DEADLINE) == 0, err
     assert "BrokenPipe" not in err
     folder = folder_of(user)

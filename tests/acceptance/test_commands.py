@@ -1,0 +1,275 @@
+"""Every other command, on jobs that were run on bubblewrap."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from trialog.events.codes import CATEGORIES, WARNINGS
+
+if TYPE_CHECKING:
+    from conftest import MakeTask, User
+
+pytestmark = pytest.mark.bubblewrap
+BWRAP = ("--sandbox", "bubblewrap")
+
+
+def files_of(folder: Path) -> dict[str, str]:
+    """Path → SHA-256 of every file below a folder."""
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_a_deleted_job_comes_back(user: User, make_task: MakeTask) -> None:
+    """Delete the job's folder: by id or path, every byte is back."""
+    make_task("t")
+    folder = user.job("t")
+    before = files_of(folder)
+    assert len(before) >= 5
+    for name in (folder.name, f"jobs/{folder.name}", str(folder)):
+        shutil.rmtree(folder)
+        missing = user.run("rebuild", name, "--check", code=1)
+        assert sum(line.startswith("missing: ") for line in missing.lines) == len(before)
+        assert f"error: jobs/{folder.name}: {len(before)} files are not as the log" in missing.err
+        assert not folder.exists()
+        user.run("rebuild", name, code=0)
+        assert files_of(folder) == before
+        user.run("rebuild", name, "--check", code=0)
+
+
+def test_rebuild_check_finds_changes(user: User, make_task: MakeTask) -> None:
+    """--check lists a changed file and exits with 1; JSON says the same."""
+    make_task("t")
+    folder = user.job("t")
+    result = next(folder.glob("*/result.json"))
+    result.write_text(result.read_text().replace("1.0", "0.5"))
+    ran = user.run("rebuild", folder, "--check", code=1)
+    assert ran.lines == [f"differs: {result.relative_to(folder)}"]
+    [found] = user.run("rebuild", folder, "--check", "--json", code=1).objects
+    assert (found["what"], found["path"]) == ("differs", str(result.relative_to(folder)))
+    [told] = user.run("rebuild", folder, "--json", code=0).objects
+    assert (told["written"], told["problems"]) == (1, [])
+
+
+def test_rebuild_at_a_position(user: User, make_task: MakeTask) -> None:
+    """--at gives the files as they stood; a position that the log lacks is refused."""
+    make_task("t")
+    folder = user.job("t")
+    last = max(e["position"] for e in user.run("replay", "t__", "--json", code=0).objects)
+    user.run("rebuild", folder, "--at", 5, "--out", "then", code=0)
+    names = [path.name for path in (user.home / "then").rglob("*") if path.is_file()]
+    assert "result.json" not in names
+    assert "summary.json" in names
+    user.run("rebuild", folder, "--at", last, "--out", "now", code=0)
+    assert next((user.home / "now").glob("*/result.json")).read_bytes()
+    ran = user.run("rebuild", folder, "--at", 10**6, "--out", "never", code=2)
+    assert "--at: the log ends at position" in ran.err
+    ran = user.run("rebuild", folder, "--at", 5, "--out", "then")
+    assert ran.code != 0
+    assert "is not empty" in ran.err
+
+
+def test_show_a_job(user: User, make_task: MakeTask) -> None:
+    """show JOB: outcomes, figures, warnings and where things are; JSON has the summary."""
+    make_task("tasks/good")
+    make_task("tasks/silent", test="exit 3\n")
+    folder = user.job("tasks", "-n", 1)
+    ran = user.run("show", folder.name, code=0)
+    assert ran.lines[0] == f"Job {folder.name}: finished"
+    assert "[PASS] good (reward=1.00, tools=0)" in ran.lines
+    assert "[FAIL] silent (reward=0.00, tools=0)" in ran.lines
+    [warning] = [line for line in ran.lines if line.startswith("warning: ")]
+    assert re.search(r"Verifier scored 0: verifier exited with rc=3; no reward file", warning)
+    assert f"Job folder: jobs/{folder.name}" in ran.lines
+    assert ran.lines[-1] == "Log: jobs/trialog.db"
+    [shown] = user.run("show", folder, "--json", code=0).objects
+    assert shown["summary"]["counts"]["passed"] == 1
+    assert [trial["task"] for trial in shown["trials"]] == ["good", "silent"]
+    shutil.rmtree(folder)
+    assert f"not there; `trialog rebuild {folder.name}`" in user.run("show", folder, code=0).out
+
+
+def test_show_a_trial(user: User, make_task: MakeTask, agent_program: Callable[[str], str]) -> None:
+    """show TRIAL: verdict, errors, warnings, tamper, times and files; JSON is result.json."""
+    make_task("t", test="echo 0.5 > /logs/verifier/reward.txt\n")
+    agent = agent_program("echo 1 > /logs/verifier/reward.txt; exit 3")
+    folder = user.job("t", "-a", agent)
+    [trial] = [path.name for path in folder.iterdir() if path.is_dir()]
+    for name in (trial, "t__", f"jobs/{folder.name}/{trial}"):
+        ran = user.run("show", name, code=0)
+        assert ran.lines[0] == "[FAIL] t (reward=0.50, tools=0)"
+        assert any(line.startswith("  error (agent_exit): ") for line in ran.lines)
+        assert any(line.startswith("  tamper: /logs/verifier/reward.txt") for line in ran.lines)
+        assert any("result.json" in line for line in ran.lines)
+    [shown] = user.run("show", trial, "--json", code=0).objects
+    assert shown["rewards"] == {"reward": 0.5}
+    assert shown["folder"] == str(folder) + "/" + trial
+
+
+def test_list_of_jobs(user: User, make_task: MakeTask) -> None:
+    """jobs: one line a job with size, date and rate; none yet is said."""
+    make_task("t")
+    assert "there is no log at" in user.run("jobs", code=2).err
+    folder = user.job("t", "-a", "oracle", "-a", "nop")
+    head, line = user.run("jobs", code=0).lines
+    assert head.split()[:2] == ["JOB", "STARTED"]
+    assert line.startswith(folder.name)
+    assert "1/2 (50.0%)" in line
+    [found] = user.run("jobs", "--json", code=0).objects
+    assert (found["slots"], found["pass_rate"]["value"]) == (2, 0.5)
+
+
+def test_replay(user: User, make_task: MakeTask) -> None:
+    """replay: every event in order; up to a version; as JSON; a finished trial ends --follow."""
+    make_task("t")
+    user.job("t")
+    whole = user.run("replay", "t__", code=0).lines
+    assert [int(line.split()[0]) for line in whole] == list(range(1, len(whole) + 1))
+    assert "TrialStarted" in whole[0]
+    assert any("TrialFinished" in line for line in whole)
+    assert user.run("replay", "t__", "--at", 3, code=0).lines == whole[:3]
+    events = user.run("replay", "t__", "--json", code=0).objects
+    assert [event["version"] for event in events] == list(range(1, len(whole) + 1))
+    assert events[0]["data"]["kind"] == "TrialStarted"
+    followed = user.run("replay", "t__", "--follow", code=0).lines
+    assert "TrialFinished" in followed[-1] or "TrialFinished" in followed[-2]
+
+
+def test_at_once(user: User, make_task: MakeTask, agent_program: Callable[[str], str]) -> None:
+    """On one log at once: a job runs, is followed, is listened to, and is rebuilt."""
+    make_task("t")
+    agent = agent_program(
+        "echo one; touch up; until [ -e go ]; do sleep 0.05; done; echo two; echo 42 > answer.txt"
+    )
+    running = user.start("run", "t", "-a", agent, *BWRAP)
+    try:
+        while not (listed := user.run("jobs", "--json").objects if _log(user) else []):
+            assert running.poll() is None
+        while not (found := user.run("show", listed[0]["job"], "--json", code=0).objects)[0][
+            "open"
+        ]:
+            assert running.poll() is None
+        [trial] = found[0]["open"]
+        follower = user.start("replay", trial, "--follow")
+        listener = user.start("logs", "--follow", trial)
+        rebuilt = [user.run("rebuild", listed[0]["job"], code=0) for _ in range(3)]
+        assert rebuilt
+        [up] = (user.home / "jobs/.scratch").glob("**/up")
+        up.with_name("go").touch()
+        out, _ = follower.communicate(timeout=60)
+        heard, _ = listener.communicate(timeout=60)
+        told, err = running.communicate(timeout=60)
+    finally:
+        if running.poll() is None:
+            running.kill()
+            running.communicate()
+    assert running.returncode == 0, err
+    assert "[PASS] t (reward=1.00, tools=0)" in told
+    versions = [int(line.split()[0]) for line in out.splitlines()]
+    assert versions == list(range(1, len(versions) + 1))
+    assert "TrialFinished" in out
+    assert heard == "one\ntwo\n"
+    user.run("rebuild", listed[0]["job"], "--check", code=0)
+
+
+def _log(user: User) -> bool:
+    return (user.home / "jobs/trialog.db").exists()
+
+
+def test_explain(user: User) -> None:
+    """explain lists every category and code; one word is explained with what to do."""
+    ran = user.run("explain", code=0)
+    assert [line.split()[0] for line in ran.lines] == [*sorted(CATEGORIES), *sorted(WARNINGS)]
+    one = user.run("explain", "agent-timeout", code=0)
+    assert one.lines[0] == "agent_timeout (category of errors)"
+    assert one.lines[-1].startswith("  next:    ")
+    assert len(user.run("explain", "--json", code=0).objects) == len(CATEGORIES) + len(WARNINGS)
+    ran = user.run("explain", "agent_timout", code=2)
+    assert ran.err.endswith("hint: did you mean agent_timeout?\n")
+
+
+@pytest.mark.parametrize("layout", ["a", "b"])
+def test_a_new_task_passes_its_check(user: User, layout: str) -> None:
+    """new makes a task that check finds good and run passes; the check leaves no job behind."""
+    ran = user.run("new", "my-task", "--layout", layout, code=0)
+    assert all((user.home / line).is_file() for line in ran.lines)
+    checked = user.run("check", "my-task", *BWRAP, code=0)
+    assert checked.lines == [
+        "[ok  ] oracle: reward 1.00 (must be 1.0)",
+        "[ok  ] nop: reward 0.00 (must be below 1.0)",
+        "ok: my-task: the reference solution passes, and doing nothing does not",
+    ]
+    assert not (user.home / "jobs").exists()
+    assert user.run("run", "my-task", *BWRAP, code=0).lines[0].startswith("[PASS] my-task")
+
+
+def test_check_finds_a_bad_task(user: User, make_task: MakeTask) -> None:
+    """check gives advice, and exits with 1 where a control fails, with what the test printed."""
+    make_task("all-pass", test="echo 1 > /logs/verifier/reward.txt; echo 'nothing was looked at'\n")
+    make_task("none-pass", test="python3 x.py; echo 0 > /logs/verifier/reward.txt\n")
+    make_task("unsolved", solve=None)
+    ran = user.run("check", "all-pass", *BWRAP, code=1)
+    assert "[FAIL] nop: reward 1.00 (must be below 1.0)" in ran.lines
+    assert "       | nothing was looked at" in ran.lines
+    assert "error: all-pass: the test does not tell right from wrong yet" in ran.err
+    ran = user.run("check", "none-pass", *BWRAP, code=1)
+    assert "[FAIL] oracle: reward 0.00 (must be 1.0)" in ran.lines
+    assert any(line.startswith("advice (check_python_not_isolated)") for line in ran.lines)
+    ran = user.run("check", "unsolved", *BWRAP, code=1)
+    assert "unsolved has no reference solution" in ran.err
+    [found] = user.run("check", "all-pass", "--json", *BWRAP, code=1).objects
+    assert (found["ok"], [c["holds"] for c in found["controls"]]) == (False, [True, False])
+
+
+def test_a_kept_sandbox(user: User, make_task: MakeTask) -> None:
+    """--keep-sandbox leaves the sandbox, exec runs a program in it, clean removes it."""
+    make_task("t")
+    user.job("t", "--keep-sandbox")
+    ran = user.run("exec", "t__", "--", "sh", "-c", "cat answer.txt; exit 7", code=7)
+    assert ran.out == "42\n"
+    user.run("run", "t", *BWRAP, code=0)  # another job's start leaves it alone
+    kept = next((user.home / "jobs/.kept").iterdir()).name
+    assert user.run("exec", kept, "--", "cat", "answer.txt", code=0).out == "42\n"
+    ran = user.run("clean", *BWRAP, code=0)
+    assert f"removed (bubblewrap): {kept}" in ran.lines
+    ran = user.run("exec", kept, "--", "true")
+    assert ran.code != 0
+    assert ran.err.startswith("error: ")
+
+
+def test_exec_needs_a_kept_sandbox(user: User, make_task: MakeTask) -> None:
+    """exec on a trial whose sandbox is gone says how one is kept."""
+    make_task("t")
+    user.job("t")
+    ran = user.run("exec", "t__", "--", "true", code=2)
+    assert "the sandbox of trial t__" in ran.err
+    assert "--keep-sandbox" in ran.err
+
+
+def test_logs(user: User, make_task: MakeTask) -> None:
+    """logs shows what agent or verifier printed."""
+    make_task("t", solve="echo working; echo 42 > answer.txt\n")
+    user.job("t")
+    assert user.run("logs", "t__", code=0).out == "working\n"
+    assert user.run("logs", "t__", "--verifier", code=0).out == "the answer was looked at\n"
+    assert user.run("logs", "t__", "-f", code=0).out == "working\n"
+
+
+def test_cancel_what_is_over(user: User, make_task: MakeTask) -> None:
+    """Cancelling a finished job changes nothing."""
+    make_task("t")
+    folder = user.job("t")
+    before = files_of(folder)
+    assert user.run("cancel", folder, code=0).out == f"Job {folder.name}: 0 trials cancelled\n"
+    assert files_of(folder) == before
+    assert user.run("show", folder, code=0).lines[0] == f"Job {folder.name}: finished"
+    assert user.run("cancel", folder, "--json").objects == [{"job": folder.name, "cancelled": 0}]
