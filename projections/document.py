@@ -8,7 +8,8 @@ for NaN or infinity, and no event can bring one; a sum too large for a float is 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
 
 import msgspec
 
@@ -40,8 +41,17 @@ def total(values: Iterable[float]) -> float | None:
 
     Plain sums depend on the order of the addends and differ between versions of Python.
     """
+    known = list(values)
     try:
-        return math.fsum(values)
+        return math.fsum(known)
+    except OverflowError:  # perhaps only on the way, which depends on the order
+        return exact(known, 1)
+
+
+def exact(values: Sequence[float], divisor: int) -> float | None:
+    """The sum divided, without a limit on the way; null when no float can hold it."""
+    try:
+        return float(sum(map(Fraction, values), Fraction()) / divisor)
     except OverflowError:
         return None
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from .document import total
+from .document import exact, total
 
 Z = 1.959963984540054
 """The normal distribution's quantile at 0.975."""
@@ -74,9 +74,7 @@ def rate(hits: int, n: int) -> Interval:
 def mean_of(values: Sequence[float], n: int) -> float | None:
     """The mean over `n`, of which those without a value count as 0."""
     whole = total(values)
-    if whole is not None:
-        return whole / n
-    return total(value / n for value in values)
+    return exact(values, n) if whole is None else whole / n
 
 
 def mean(values: Sequence[float]) -> Interval:

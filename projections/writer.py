@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -109,8 +110,12 @@ async def _put_blob(blobs: BlobStore, job_folder: Path, path: str, ref: BlobRef)
             return Report(unchanged=1)
         with writing(target):
             part = await to_thread.run_sync(fresh_part, target)
-            await blobs.copy_to(ref, part)
-            await to_thread.run_sync(os.replace, part, target)
+            try:
+                await blobs.copy_to(ref, part)
+                await to_thread.run_sync(os.replace, part, target)
+            except (LogError, OSError):
+                await to_thread.run_sync(partial(part.unlink, missing_ok=True))
+                raise
     except (LogError, OSError) as error:
         return Report(problems=(Problem(path, error),))
     return Report(written=1)

@@ -95,6 +95,14 @@ def test_sums_are_exact() -> None:
     assert total(values) == total(reversed(values))
 
 
+def test_sums_are_exact_on_the_way() -> None:
+    """A sum that is too large only on the way is as exact as any other."""
+    with pytest.raises(OverflowError):
+        math.fsum([1e308, 1e308, -1e308, -1e308, 5e-324])
+
+    assert 5e-324 == total([1e308, 1e308, -1e308, -1e308, 5e-324])
+
+
 def test_a_sum_that_no_float_holds_is_null() -> None:
     """There is no infinity in a file."""
     assert total([1e308, 1e308]) is None

@@ -6,6 +6,9 @@ from typing import Any, get_args
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from helpers.given import (
     Item,
     action,
@@ -24,9 +27,6 @@ from helpers.given import (
 )
 from helpers.given import unknown as made_unknown
 from helpers.kinds import example
-from hypothesis import given
-from hypothesis import strategies as st
-
 from trialog.events.envelope import RecordedEvent
 from trialog.events.errors import LogCorrupt, UnknownEvent
 from trialog.events.kinds import (
@@ -281,16 +281,22 @@ def test_going_on_from_an_earlier_execution() -> None:
     earlier = recorded("trial/t__00000001", whole)
     place = Continues(stream="trial/t__00000001", version=6, hash=earlier[-1].hash.hex())
     again = started(trial="t__00000002", execution=2, continues=place)
-    own = recorded(
-        "trial/t__00000002", [again, sandbox(purpose="verifier"), *verdict], position=50
-    )
+    own = recorded("trial/t__00000002", [again, sandbox(purpose="verifier"), *verdict], position=50)
 
     found = files(earlier, own).documents
     straight = files(recorded("trial/t__00000001", whole + verdict)).documents
 
     assert straight["steps.jsonl"] == found["steps.jsonl"]
     result, plain = (msgspec.json.decode(f["result.json"]) for f in (found, straight))
-    excepted = {"trial_name", "execution", "continues", "log", "timing", "started_at", "finished_at"}
+    excepted = {
+        "trial_name",
+        "execution",
+        "continues",
+        "log",
+        "timing",
+        "started_at",
+        "finished_at",
+    }
     assert {k: v for k, v in plain.items() if k not in excepted} == {
         k: v for k, v in result.items() if k not in excepted
     }

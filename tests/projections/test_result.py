@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+
 from helpers.given import (
     Item,
     action,
@@ -22,7 +23,6 @@ from helpers.given import (
     verifier_started,
     view,
 )
-
 from trialog.events.kinds import (
     AgentFailed,
     AgentMessage,
@@ -100,9 +100,7 @@ def test_it_says_what_was_run() -> None:
     """Slot, execution, seed, parameters and digests come from the trial's start."""
     found = of(
         *trial(
-            slot=slot(
-                task="half-life", agent="chat", model="m", parameters={"t": 1}, attempt=2
-            ),
+            slot=slot(task="half-life", agent="chat", model="m", parameters={"t": 1}, attempt=2),
             execution=3,
             seed=7,
         )
@@ -223,7 +221,9 @@ def test_cancelled() -> None:
 def test_an_agent_that_failed_and_was_graded() -> None:
     """An agent's non-zero exit is an error beside the score."""
     found = finished(
-        agent_finished(ended_by="agent_exit", exit_code=2, error="exit 2", error_category="agent_exit"),
+        agent_finished(
+            ended_by="agent_exit", exit_code=2, error="exit 2", error_category="agent_exit"
+        ),
         trial_scored(),
     )  # fmt: skip
 
@@ -448,6 +448,9 @@ def test_reward_errors() -> None:
     assert [{"verifier": "progress", "error": "no such event"}] == found["hindsight_errors"]
 
 
+OVER = EpisodeEnded(apps={}, terminated=True, truncated=False, answer=[{"x": 1}])
+
+
 @pytest.mark.parametrize(
     ("items", "expected"),
     [
@@ -455,8 +458,8 @@ def test_reward_errors() -> None:
         ([agent_finished(answer=["42"])], "42"),
         ([agent_finished(answer=[None])], None),
         ([agent_finished(answer=[""])], ""),
-        ([EpisodeEnded(apps={}, terminated=True, truncated=False, answer=[{"x": 1}])], {"x": 1}),
-        ([agent_finished(answer=["a"]), EpisodeEnded(apps={}, terminated=True, truncated=False, answer=["b"])], "a"),
+        ([OVER], {"x": 1}),
+        ([OVER, agent_finished(answer=["a"])], "a"),
         ([agent_finished(answer=[blob_ref(b"x")])], {"$blob": blob_ref(b"x").blob, "size": 1}),
         ([agent_finished(answer=blob_ref(b"x"))], {"$blob": blob_ref(b"x").blob, "size": 1}),
         ([AgentFailed(error="e", category="c", duration=0.0)], None),

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+
 from helpers.given import (
     Item,
     action,
@@ -18,7 +19,6 @@ from helpers.given import (
     trial_scored,
     view,
 )
-
 from trialog.events.kinds import (
     HindsightCredited,
     HumanReviewRequested,
@@ -41,9 +41,7 @@ TARGET_FIELDS = "kind event_id field start end token_start token_end".split()
 def lines(*items: Item, trial: str = "t__00000001") -> list[dict[str, Any]]:
     """The file, read back by a reader that splits at newlines only."""
     return [
-        json.loads(line)
-        for line in rewards(view(*items, trial=trial)).decode().split("\n")
-        if line
+        json.loads(line) for line in rewards(view(*items, trial=trial)).decode().split("\n") if line
     ]
 
 
@@ -82,7 +80,9 @@ def test_a_verdict_is_a_line() -> None:
 
 def test_a_judge_is_a_source_of_its_own() -> None:
     """A judge's score says that a judge gave it."""
-    (line,) = lines(started(), scored(0.5, verifier="judge", verifier_kind="agent", version="1.0.0"))
+    (line,) = lines(
+        started(), scored(0.5, verifier="judge", verifier_kind="agent", version="1.0.0")
+    )
 
     assert ("judge", "judge", "1.0.0") == (line["source"], line["verifier"], line["version"])
 
@@ -204,8 +204,13 @@ def test_what_the_run_gave_is_not_added_again() -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"version": "1.0.1"}, {"verifier": "other"}, {"target": Target(target="step", event_id="s2")}]
-)  # fmt: skip
+    "changes",
+    [
+        {"version": "1.0.1"},
+        {"verifier": "other"},
+        {"target": Target(target="step", event_id="s2")},
+    ],
+)
 def test_another_label_is_another_line(changes: dict[str, Any]) -> None:
     """A new version, verifier or target is a label of its own."""
     other = credit(0.5, **({"applied": "b"} | changes))

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+
 from helpers.given import (
     Item,
     action,
@@ -17,7 +18,6 @@ from helpers.given import (
     trial,
     view,
 )
-
 from trialog.events.errors import LogCorrupt
 from trialog.events.kinds import AgentMessage, EnvironmentReset, StepRewardFailed, TrialFinished
 from trialog.events.kinds.parts import AppState, StateChange
@@ -144,7 +144,9 @@ def test_keys_of_a_state_keep_their_order() -> None:
     """A rebuilt state has its keys in the order in which the app had them."""
     change = StateChange(patch=[{"op": "replace", "path": "/b", "value": 2}])
 
-    written = steps(view(started(), reset(counter={"b": 1, "a": 1}), act(states={"counter": change})), {})
+    written = steps(
+        view(started(), reset(counter={"b": 1, "a": 1}), act(states={"counter": change})), {}
+    )
 
     assert b'"current_state":{"b":2,"a":1}' in written
 

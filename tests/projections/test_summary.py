@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 import pytest
+
 from helpers.given import (
     Item,
     agent_finished,
@@ -22,7 +23,6 @@ from helpers.given import (
     unknown,
     verifier_started,
 )
-
 from trialog.events.errors import LogCorrupt, UnknownEvent
 from trialog.events.kinds import (
     AgentFailed,
@@ -354,11 +354,17 @@ def test_regrades_and_labels_change_nothing() -> None:
 
 def test_a_cancelled_job() -> None:
     """What had not finished when the job was cancelled ended as cancelled."""
-    job: list[Item] = [job_started(slots=4), scheduled("a", slot=slot()), scheduled("b", slot=slot(attempt=2))]
+    job: list[Item] = [
+        job_started(slots=4),
+        scheduled("a", slot=slot()),
+        scheduled("b", slot=slot(attempt=2)),
+    ]
 
     found = of([*job, JobCancelled()], {"a": trial(), "b": WAITING})
 
-    assert (1, 0, 3) == tuple(found["counts"][k] for k in ("scored", "awaiting_review", "cancelled"))
+    assert (1, 0, 3) == tuple(
+        found["counts"][k] for k in ("scored", "awaiting_review", "cancelled")
+    )
     resumed = of([*job, JobCancelled(), JobResumed(plan={}, pid=1, host="h")], {"a": trial()})
     assert 0 == resumed["counts"]["cancelled"]
 

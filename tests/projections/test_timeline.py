@@ -6,9 +6,9 @@ from typing import Any, get_args
 
 import msgspec
 import pytest
+
 from helpers.given import action, at, recorded, scored, started, trial, unknown
 from helpers.kinds import example
-
 from trialog.events.kinds import Event, SandboxRemoved, TrialFinished, WarningRaised
 from trialog.events.values import blob_ref
 from trialog.projections.timeline import WIDTH, describe, shown, timeline_line
@@ -51,7 +51,9 @@ def test_an_unknown_kind_is_shown(ignorable: bool, word: str) -> None:
 
 def test_data_that_is_broken_is_shown() -> None:
     """A known kind whose data is wrong says what is wrong."""
-    event = msgspec.structs.replace(recorded("trial/t", [started()])[0], data='{"kind":"TrialStarted"}')
+    event = msgspec.structs.replace(
+        recorded("trial/t", [started()])[0], data='{"kind":"TrialStarted"}'
+    )
 
     assert "can't be read: data is no TrialStarted" in timeline_line(event)
 
@@ -77,7 +79,7 @@ def test_long_values_are_cut() -> None:
 
 def test_words_that_depend_on_values() -> None:
     """What an event says decides how it is told."""
-    assert "shell.run {\"command\":\"true\"} → ok" == describe(action())
+    assert 'shell.run {"command":"true"} → ok' == describe(action())
     assert "shell.run ! no" == describe(action(arguments=None, error="no"))
     assert "shell.run" == describe(action(arguments=None, observation=None))
     assert "given by the engine" in describe(scored(0.0, source="engine"))

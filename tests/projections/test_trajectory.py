@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.given import Item, action, agent_finished, at, slot, started, trial, view
 from jsonschema import Draft202012Validator
 
+from helpers.given import Item, action, agent_finished, at, slot, started, trial, view
 from trialog.events.kinds import AgentMessage, AgentStarted, EnvironmentReset, ModelCalled
 from trialog.events.kinds.parts import AppState, Usage
 from trialog.events.values import blob_ref
@@ -271,7 +271,9 @@ def test_texts_stand_in_full() -> None:
         EnvironmentReset(apps={}, observation=refs[1]),
         agent_finished(answer=[refs[1]]),
     ]
-    blobs = {ref.blob: data for ref, data in zip(refs, (text.encode(), value.encode(), raw), strict=True)}
+    blobs = {
+        ref.blob: data for ref, data in zip(refs, (text.encode(), value.encode(), raw), strict=True)
+    }
 
     assert set(refs) == set(trajectory_blobs(view(started(), *items)))
     found = steps(*items, blobs=blobs)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from helpers.given import at, recorded, started
-
 from trialog.projections.wall import Sessions
 
 
@@ -47,7 +46,7 @@ def test_every_session_counts() -> None:
 
 
 def test_late_news_of_a_killed_session() -> None:
-    """A trial's events belong to the session in which they were recorded, whenever they are read."""
+    """A trial's events belong to the session that they were recorded in, whenever they are read."""
     sessions = Sessions()
     sessions.start(at(1))
     sessions.start(at(11))
