@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import anyio
 import structlog
@@ -15,7 +15,8 @@ from .context import JobContext
 from .ending import TrialEnd
 from .execution import execute
 from .folders import unused_trial
-from .plan import Execution, PlannedSlot, plan_slot, retried
+from .load import JobPlan
+from .plan import Execution, PlannedSlot, forget, plan_slot, retried
 from .report import Progress, TrialEnded
 from .slot import AgentSlot
 from .state import slot_key
@@ -29,12 +30,11 @@ class Driver:
     def __init__(
         self,
         context: JobContext,
-        plan: Sequence[PlannedSlot],
-        executions: dict[str, list[Execution]],
+        plan: JobPlan,
     ) -> None:
         self.context = context
-        self._plan = plan
-        self._executions = executions
+        self._plan = plan.slots
+        self._executions = plan.executions
         self._done = 0
         self._counts = {"scored": 0, "passed": 0, "errored": 0, "unscored": 0}
 
@@ -74,6 +74,8 @@ class Driver:
                 again = self._next_try(planned, end) if retries > 0 else None
                 self._tell(end, will_retry=again is not None)
                 if again is None:
+                    tries = self._executions[slot_key(planned.slot)]
+                    tries[:] = [forget(execution) for execution in tries]
                     return
                 retries -= 1
                 planned = again

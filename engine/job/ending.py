@@ -78,12 +78,12 @@ def removal(
     return SandboxRemoved(sandbox_id=sandbox_id, duration=duration, error=error, kept=kept)
 
 
-def _alone(error: Exception) -> Exception:
+def alone(error: Exception) -> Exception:
     """The one error in a group of one."""
     if isinstance(error, ExceptionGroup):
         group = cast("ExceptionGroup[Exception]", error)
         if len(group.exceptions) == 1:
-            return _alone(group.exceptions[0])
+            return alone(group.exceptions[0])
         return group
     return error
 
@@ -95,7 +95,7 @@ def fault(state: TrialState, error: Exception) -> list[TrialEvent]:
     """
     if state.stage is Stage.FINISHED:
         return []
-    error = _alone(error)
+    error = alone(error)
     category = "host_failed" if isinstance(error, OSError) else "engine_fault"
     what = f"{type(error).__name__}: {error}"
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:

@@ -26,6 +26,7 @@ from ...events.kinds import (
     TrialScheduled,
     TrialStarted,
     TrialUnscored,
+    WarningRaised,
     WorkspaceHardened,
 )
 from ...projections.errors import FilesUnwritable
@@ -33,6 +34,7 @@ from ..agents import AgentContext
 from ..errors import SandboxGone
 from ..sandbox.protocol import Sandbox
 from ..tasks.environment import resolve_env
+from ..tasks.model import TaskWarning
 from ..trial.decide import Command, Conclude, Interrupt, Record
 from ..trial.folders import TamperUncleared
 from ..trial.load import load_trial
@@ -156,9 +158,20 @@ class _Execution:
                 seed=slot_seed(self.job.config, slot),
                 task_digest=self.task.snapshot.digest,
                 continues=self.work.place if self.work else None,
-            )
+            ),
+            *(
+                WarningRaised(code=warning.code, message=warning.message)
+                for warning in self._task_warnings()
+            ),
         )
         self._announce()
+
+    def _task_warnings(self) -> list[TaskWarning]:
+        settings, environ = self.task.task.settings, self.job.environ
+        found = list(self.task.task.warnings)
+        for env in (settings.sandbox.env, settings.verifier.env):
+            found += resolve_env(env, environ).warnings
+        return found
 
     def _announce(self) -> None:
         slot = self.scheduled.slot

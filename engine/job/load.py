@@ -13,7 +13,7 @@ from ..errors import CommandRefused
 from ..trial.load import load_trial
 from . import state as job_state
 from .config import JobConfig
-from .plan import Execution, PlannedSlot, plan_slot
+from .plan import Execution, PlannedSlot, forget, plan_slot
 from .record import stream_of as job_stream
 from .state import JobState, slot_key
 
@@ -45,18 +45,34 @@ async def load_execution(log: EventLog, job: JobState, scheduled: TrialScheduled
     )
 
 
-async def plan(
-    log: EventLog, job: JobState, only: str | None
-) -> tuple[list[PlannedSlot], dict[str, list[Execution]]]:
-    """What a resume does with every slot of the job; and the executions by the slot's key."""
+class JobPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What will be done about every slot of a job."""
+
+    slots: list[PlannedSlot]
+    executions: dict[str, list[Execution]]
+    """By the slot's key. Of slots that are done with, only what they are called is kept."""
+    images: dict[str, str]
+    """The image digest that each task has run with, by the task's name."""
+
+
+async def plan(log: EventLog, job: JobState, only: str | None) -> JobPlan:
+    """What a resume does with every slot of the job."""
     assert job.started is not None
     config = msgspec.convert(job.started.config, JobConfig)
     planned: list[PlannedSlot] = []
     executions: dict[str, list[Execution]] = {}
+    images: dict[str, str] = {}
     for slot in job_state.slots(config, [task.task for task in job.started.tasks]):
         key = slot_key(slot)
-        executions[key] = [
+        tries = [
             await load_execution(log, job, scheduled) for scheduled in job.executions.get(key, [])
         ]
-        planned.append(plan_slot(slot, executions[key], only))
-    return planned, executions
+        for execution in tries:
+            sandbox = execution.state.sandbox
+            if sandbox is not None and sandbox.image_digest is not None:
+                images[slot.task] = sandbox.image_digest
+        planned.append(plan_slot(slot, tries, only))
+        executions[key] = tries
+        if planned[-1].action in ("keep", "leave"):
+            executions[key] = [forget(execution) for execution in tries]
+    return JobPlan(slots=planned, executions=executions, images=images)

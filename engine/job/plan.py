@@ -39,6 +39,15 @@ class PlannedSlot(msgspec.Struct, frozen=True, kw_only=True):
     """`finish` and `grade` go on in that execution; else a new one is made."""
 
 
+def forget(execution: Execution) -> Execution:
+    """An execution of which nothing is needed any more but its name and whether it finished."""
+    return Execution(
+        scheduled=execution.scheduled,
+        state=TrialState(stage=execution.state.stage),
+        abandoned=execution.abandoned,
+    )
+
+
 def retried(category: str, retry_on: Sequence[str] | None) -> bool:
     """Whether a category is run again within a job by itself."""
     if retry_on is not None:

@@ -8,31 +8,34 @@ import socket
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from anyio import to_thread
 from msgspec.structs import replace
 
-from ...events.kinds import JobResumed, JobStarted
+from ...events.errors import LogError
+from ...events.kinds import EngineFault, JobResumed, JobStarted
 from ...projections.errors import FilesUnwritable
 from ...projections.writer import JobFiles
 from ..agents import agent_by_name
+from ..errors import SandboxError
 from ..reaper import reaper
 from ..redact import Redactor
 from ..redacting_log import redacting
-from ..scratch import scratch_folder
+from ..scratch import scratch_folder, sweep
 from ..tasks.environment import resolve_env
 from ..tasks.model import Task
 from ..trial.state import Stage
 from .config import JobConfig
 from .context import JobContext
 from .drive import Driver
+from .ending import alone
 from .environment import seal, unseal
 from .finish import finish_job
 from .folders import unused_job
 from .interruption import Interruption
-from .load import load_job, plan
+from .load import JobPlan, load_job, plan
 from .lock import own
 from .plan import Execution, PlannedSlot
 from .record import JobRecord
@@ -83,9 +86,12 @@ async def run_job(
             host=socket.gethostname(),
         )
         await record.append(0, started)
-        planned, executions = await plan(log, JobState(started=started, version=1), None)
+        for task in tasks:
+            for warning in task.warnings:
+                _warn(watch, f"task {task.name}: {warning.message}")
+        planned = await plan(log, JobState(started=started, version=1), None)
         return await _drive(
-            services, recorded, started, record, planned, executions,
+            services, recorded, started, record, planned,
             agents=agents, watch=watch, since=since, resumed=False,
         )  # fmt: skip
 
@@ -100,8 +106,7 @@ def _versions() -> dict[str, str]:
 
 async def plan_resume(services: Services, job: str, *, only: str | None) -> list[PlannedSlot]:
     """What `resume_job` would do with each slot; nothing is changed."""
-    planned, _ = await plan(services.log, await load_job(services.log, job), only)
-    return planned
+    return (await plan(services.log, await load_job(services.log, job), only)).slots
 
 
 async def resume_job(
@@ -120,17 +125,17 @@ async def resume_job(
         state = await load_job(log, job)
         assert state.started is not None
         agents = {name: await to_thread.run_sync(agent_by_name, name) for name in config.agents}
-        planned, executions = await plan(log, state, only)
+        planned = await plan(log, state, only)
         record = JobRecord(log, job, clock=services.clock, ids=services.ids, version=state.version)
         actions: dict[str, int] = {}
-        for slot in planned:
+        for slot in planned.slots:
             actions[slot.action] = actions.get(slot.action, 0) + 1
         if state.finished and not {"run", "grade", "finish"} & actions.keys():
             watch(Notice(level="info", message="nothing is left to do"))
-            return await _only_files(services, state, executions, watch)
+            return await _only_files(services, state, planned.executions, watch)
         await record.tell(JobResumed(plan=actions, pid=os.getpid(), host=socket.gethostname()))
         return await _drive(
-            services, config, state.started, record, planned, executions,
+            services, config, state.started, record, planned,
             agents=agents, watch=watch, since=since, resumed=True,
         )  # fmt: skip
 
@@ -171,8 +176,7 @@ async def _drive(
     config: JobConfig,
     started: JobStarted,
     record: JobRecord,
-    planned: list[PlannedSlot],
-    executions: dict[str, list[Execution]],
+    planned: JobPlan,
     *,
     agents: Mapping[str, Any],
     watch: Watcher,
@@ -199,8 +203,9 @@ async def _drive(
     ):
         tasks = await open_tasks(
             started.tasks, services.log.blobs, scratch / "tasks", backend=services.backend,
-            config=config, images=_images(executions),
+            config=config, images=planned.images,
         )  # fmt: skip
+        await _clear_up(services, watch)
         redactor = Redactor(_secrets(services, tasks))
         for name in redactor.too_short:
             _warn(watch, f"the value of {name} is under 8 characters and is not redacted")
@@ -213,12 +218,12 @@ async def _drive(
                 agent_env=agent_env, verifier_env=verifier_env, environ=services.environ,
                 watch=watch, interruption=interruption,
             )  # fmt: skip
-            await _write_missing(files, folder, executions)
-            await Driver(context, planned, executions).run()
+            await _write_missing(files, folder, planned.executions)
+            await _run(Driver(context, planned), record)
         for sandbox in removal.left:
             _warn(watch, f"sandbox {sandbox} is not removed; `trialog clean` tries again")
         if not interruption.interrupted:
-            trials = [e.scheduled.trial for tries in executions.values() for e in tries]
+            trials = [e.scheduled.trial for tries in planned.executions.values() for e in tries]
             await finish_job(services.log, record, trials, services.clock.monotonic() - begun)
         summary = await _write_summary(files, folder, watch)
     watch(
@@ -232,19 +237,39 @@ async def _drive(
     )
 
 
+async def _run(driver: Driver, record: JobRecord) -> None:
+    """Run the slots; a fault outside of any trial is an event before it ends the job."""
+    try:
+        await driver.run()
+    except Exception as error:
+        if not _of_the_log(error):
+            cause = alone(error)
+            what = f"{type(cause).__name__}: {cause}"
+            await record.tell(EngineFault(error=what, where="job", category="engine_fault"))
+        raise
+
+
+def _of_the_log(error: Exception) -> bool:
+    if isinstance(error, ExceptionGroup):
+        inner = cast("ExceptionGroup[Exception]", error).exceptions
+        return any(_of_the_log(one) for one in inner)
+    return isinstance(error, LogError)
+
+
+async def _clear_up(services: Services, watch: Watcher) -> None:
+    """Remove what engines that were killed left behind of this log's jobs."""
+    gone = await to_thread.run_sync(sweep, services.jobs_folder)
+    try:
+        gone += await services.backend.reap(log_id=services.log_id)
+    except SandboxError as error:
+        _warn(watch, f"what dead engines may have left is not removed: {error}")
+    if gone:
+        message = f"removed what a killed engine had left: {', '.join(gone)}"
+        watch(Notice(level="info", message=message))
+
+
 def _warn(watch: Watcher, message: str) -> None:
     watch(Notice(level="warning", message=message))
-
-
-def _images(executions: Mapping[str, list[Execution]]) -> dict[str, str]:
-    """The image digest that each task has run with in this job."""
-    images: dict[str, str] = {}
-    for tries in executions.values():
-        for execution in tries:
-            sandbox = execution.state.sandbox
-            if sandbox is not None and sandbox.image_digest is not None:
-                images[execution.scheduled.slot.task] = sandbox.image_digest
-    return images
 
 
 def _secrets(services: Services, tasks: Mapping[str, TaskInJob]) -> dict[str, str]:

@@ -561,3 +561,40 @@ def test_a_secret_that_is_not_recorded_must_be_given_again() -> None:
     assert values == {"API_KEY": "from the environment", "X": "given", "PLAIN": "p"}
     with pytest.raises(ConfigError, match="API_KEY"):
         unseal(recorded, {}, {}, "--agent-env")
+
+
+async def test_a_fault_outside_trials_is_an_event(tmp_path: Path) -> None:
+    """A fault of the engine outside of any trial is in the log, and a resume goes on after it."""
+    backend = FakeBackend()
+
+    def watch(report: object) -> None:
+        if isinstance(report, TrialEnded):
+            raise RuntimeError("the watcher fell over")
+
+    async with memory_log() as log:
+        with pytest.raises(BaseExceptionGroup):
+            await run_job(
+                services(log, backend, tmp_path), CONFIG, await tasks(tmp_path / "t", 2), watch
+            )
+        (fault,) = await payloads(log, "job/", "EngineFault")
+        assert fault.error == "RuntimeError: the watcher fell over"  # type: ignore[attr-defined]
+        job = (await log.streams("job/"))[0].removeprefix("job/")
+        result = await resume_job(services(log, backend, tmp_path), job, Watched())
+        assert result.summary["counts"]["passed"] == 2
+    assert backend.alive == set()
+
+
+async def test_task_warnings_are_in_the_result(tmp_path: Path) -> None:
+    """What a task's author should know is told when the job starts and listed in the result."""
+    watched = Watched()
+    async with memory_log() as log:
+        result = await run_job(
+            services(log, FakeBackend(), tmp_path),
+            CONFIG,
+            await tasks(tmp_path / "t", 1, settings='[verifier.env]\nX = "${NOT_SET_ANYWHERE}"\n'),
+            watched,
+        )
+    (folder,) = [f for f in result.folder.iterdir() if f.is_dir()]
+    warnings = json.loads((folder / "result.json").read_bytes())["warnings"]
+    assert [w["code"] for w in warnings] == ["env_variable_unset"]
+    assert "NOT_SET_ANYWHERE" in warnings[0]["message"]
