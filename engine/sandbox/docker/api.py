@@ -23,6 +23,7 @@ import aiodocker
 import aiohttp
 import anyio
 from aiodocker.exceptions import DockerError
+from aiodocker.execs import Exec
 from aiodocker.stream import Stream
 from anyio import to_thread
 from yarl import URL
@@ -86,6 +87,30 @@ class Output:
         """Give the connection back."""
         with suppress(AssertionError):  # how the library says that the engine closed it first
             await self._stream.close()
+
+
+class Terminal(Output):
+    """A program on a terminal in a container: what it prints, and what is typed."""
+
+    def __init__(self, engine: Engine, exec_: Exec) -> None:
+        super().__init__(exec_.start())
+        self._engine = engine
+        self._exec = exec_
+
+    async def write(self, data: bytes) -> None:
+        """Type."""
+        with _translated():
+            await self._stream.write_in(data)
+
+    async def resize(self, lines: int, columns: int) -> None:
+        """Tell it the terminal's size."""
+        with suppress(DockerError):  # it has ended meanwhile
+            await self._exec.resize(h=lines, w=columns)
+
+    async def exit_code(self) -> int:
+        """Its exit code, once its output has ended."""
+        code = await self._engine.exec_code(self._exec.id)
+        return 1 if code is None else code
 
 
 class Engine:
@@ -282,6 +307,20 @@ class Engine:
     def exec_output(self, ident: str) -> Output:
         """Start what `exec` made ready, and its output."""
         return self._output(f"exec/{ident}/start", b'{"Detach": false, "Tty": false}')
+
+    async def exec_on_terminal(self, container: str, argv: list[str], workdir: str) -> Terminal:
+        """Make ready to run a program in a running container on a terminal."""
+        request = {
+            "Cmd": argv,
+            "WorkingDir": workdir,
+            "Env": ["TERM=xterm"],
+            "Tty": True,
+            "AttachStdin": True,
+            "AttachStdout": True,
+            "AttachStderr": True,
+        }
+        made = await self.json("POST", f"containers/{container}/exec", data=request)
+        return Terminal(self, Exec(self._docker, str(made["Id"]), tty=True))
 
     async def exec_code(self, ident: str) -> int | None:
         """Exit code of a program that `exec` ran; None while it runs."""

@@ -19,7 +19,6 @@ from .changes import Changes
 from .config import add_volume, container_config
 from .finishing import finished
 from .images import Images
-from .kept import kept_sandbox
 from .labels import container_name, owner_of
 from .limits import host_config, may_limit_storage, storage_warning
 from .network import OwnNetwork
@@ -96,10 +95,6 @@ class DockerBackend:
     async def reap(self, *, log_id: str | None = None) -> list[str]:
         """Remove what dead engines of this host left; see the protocol."""
         return await reap(self._engine, log_id)
-
-    async def existing(self, sandbox_id: str, workdir: str) -> DockerSandbox:
-        """A sandbox that was kept, to run commands in. Raises SandboxGone, SandboxError."""
-        return await kept_sandbox(self._engine, sandbox_id, workdir)
 
     async def reclaim(self, folder: Path, image: Image | None = None) -> None:
         """Remove a folder of this machine in which containers may have left files as root.

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ....events.kinds.parts import Process
 
-CONTROL = "/.trialog"
+CONTROL = "/.trialog-phase"
 """Where the folder with the script is seen inside, read-only."""
 
 SCRIPT = "phase"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Literal
+from typing import Literal, cast
 
 import anyio
 
@@ -41,7 +41,7 @@ class Following:
         self._output_over = anyio.Event()
         self._done = anyio.Event()
         self._stopped = False
-        self._fault: Exception | None = None
+        self._fault: BaseException | None = None
         self._last_output = 0.0
         self._begun_at = 0.0
         self.code: int | None = None
@@ -170,6 +170,8 @@ class Following:
         self._done.set()
 
 
-def _first(faults: BaseExceptionGroup[Any]) -> Exception:
-    first = faults.exceptions[0]
-    return _first(first) if isinstance(first, ExceptionGroup) else first
+def _first(fault: BaseException) -> BaseException:
+    while isinstance(fault, BaseExceptionGroup):
+        inner = cast("tuple[BaseException, ...]", fault.exceptions)
+        fault = inner[0]
+    return fault

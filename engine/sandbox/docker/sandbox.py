@@ -22,6 +22,7 @@ from .trees import copy_file, save_tree
 from .ways import ByExec, Direct, Way
 
 KILLED = 137
+STAY_UP = b"while :; do sleep 3600; done\n"
 
 
 class DockerSandbox:
@@ -114,7 +115,7 @@ class DockerSandbox:
                 f"{code} and said {printed.early!r}. The image needs /bin/sh, and the engine must "
                 "see this machine's folders"
             )
-        if printed.code is None and code == KILLED:
+        if printed.code is None and code == KILLED and not self._by_exec:
             state = (await self._engine.inspect(self._container))["State"]
             if not state["OOMKilled"]:
                 raise SandboxGone(
@@ -146,6 +147,12 @@ class DockerSandbox:
 
     async def _kill(self) -> None:
         await self._engine.kill(self._container)
+
+    async def stay_up(self) -> None:
+        """Run without a phase, until it is killed: for programs of whoever looks into it."""
+        with self._noticing():
+            await to_thread.run_sync(_write_control, self._spec.scratch, STAY_UP, b"")
+            await self._engine.start(self._container)
 
     async def save_tree(self, path: str, destination: Path, *, cap: int) -> Tree:
         """Pack a folder of the sandbox; see the protocol."""

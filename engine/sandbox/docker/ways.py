@@ -58,9 +58,9 @@ class Direct:
 
     async def begin(self) -> None:
         """Both the output and the exit are asked for before the start: nothing is missed."""
+        self._code = await self._stack.enter_async_context(self._engine.next_exit(self._container))
         await self._output.open()
         self._stack.push_async_callback(self._output.close)
-        self._code = await self._stack.enter_async_context(self._engine.next_exit(self._container))
         await self._engine.start(self._container)
 
     async def read(self) -> bytes | None:
