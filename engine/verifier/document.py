@@ -161,7 +161,4 @@ def _described(value: Any) -> str:
 
 def json_text(value: Any) -> str:
     """A value from a document as JSON text, for a warning."""
-    try:
-        return json.dumps(value, ensure_ascii=False)
-    except RecursionError:  # pragma: no cover - MAX_DEPTH is far below Python's limit
-        return "…"
+    return json.dumps(value, ensure_ascii=False)

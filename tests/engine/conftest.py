@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -35,6 +36,8 @@ class FakeSandbox:
         self.exit: Exit | None = None
         """Given back in place of how the next phase ended."""
         self.left: list[Process] = []
+        self.copied: list[SkippedPath] | Exception | None = None
+        """What the next copy gives back or raises, in place of copying."""
 
     def host(self, text: str) -> str:
         """A path inside as the host's."""
@@ -89,6 +92,10 @@ class FakeSandbox:
 
     async def copy_file(self, path: str, destination: Path, *, cap: int) -> list[SkippedPath]:
         """Copy one file."""
+        if isinstance(self.copied, Exception):
+            raise self.copied
+        if self.copied is not None:
+            return self.copied
         source = anyio.Path(self.host(path))
         await anyio.Path(destination).write_bytes(await source.read_bytes())
         return []
@@ -122,3 +129,30 @@ class Bench:
 def bench(tmp_path: Path) -> Bench:
     """Everything that one phase needs, not prepared yet."""
     return Bench(tmp_path)
+
+
+class Refusals:
+    """Makes opening names fail as it would for another user's files; root is refused nothing."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._left: dict[str, int] = {}
+        opened = os.open
+
+        def refuse(path: Any, *args: Any, **more: Any) -> int:
+            name = os.path.basename(os.fsdecode(path))
+            if self._left.get(name, 0) > 0:
+                self._left[name] -= 1
+                raise PermissionError(13, "Permission denied")
+            return opened(path, *args, **more)
+
+        monkeypatch.setattr(os, "open", refuse)
+
+    def refuse(self, name: str, times: int = 1000) -> None:
+        """Refuse to open what has this name, so many times."""
+        self._left[name] = times
+
+
+@pytest.fixture
+def refusals(monkeypatch: pytest.MonkeyPatch) -> Refusals:
+    """Refuses to open files by name."""
+    return Refusals(monkeypatch)

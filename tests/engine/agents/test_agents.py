@@ -135,6 +135,15 @@ async def test_oracle_without_a_solution(bench: Bench) -> None:
     assert "solve.sh" in str(outcome.end.error)
 
 
+async def test_oracle_in_a_sandbox_that_fails(bench: Bench, tmp_path: Path) -> None:
+    """Without its sandbox the oracle has left nothing to grade."""
+    await bench.prepare(solution=make_solution(tmp_path / "solution", "exit 0"))
+    bench.sandbox.fails_before = SandboxGone("gone")
+    outcome = await work(bench, "oracle")
+    assert isinstance(outcome.end, AgentFailed)
+    assert (outcome.end.category, outcome.end.output) == ("sandbox_lost", None)
+
+
 # command
 
 

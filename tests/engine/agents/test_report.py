@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from trialog.engine.agents import AgentContext
-from trialog.engine.agents.report import MOST_ACTIONS, REPORT_CAP, Report, read_report
+from trialog.engine.agents.report import MOST_ACTIONS, REPORT_CAP, Report, read_report, report_age
+from trialog.engine.sandbox.protocol import TreeTooLarge
 from trialog.events.codec import encode
 from trialog.events.kinds import ActionTaken, WarningRaised
+from trialog.events.kinds.parts import SkippedPath
 from trialog.events.values import BlobRef
 
 if TYPE_CHECKING:
-    from conftest import Bench
+    from conftest import Bench, Refusals
 
 SINCE = "2026-01-01T00:00:00.000000Z"
 
@@ -226,16 +228,44 @@ async def test_many_actions(bench: Bench) -> None:
     ]
 
 
-async def test_report_of_another_user(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_report_of_another_user(bench: Bench, refusals: Refusals) -> None:
     """A report that this process may not read is fetched through the sandbox."""
     await bench.prepare()
     (bench.folders.agent_logs / "actions.jsonl").write_text('{"command": "x"}\n')
-    opened = os.open
-
-    def refuse(path: Any, *args: Any, **more: Any) -> int:
-        if path == "actions.jsonl":
-            raise PermissionError(13, "Permission denied")
-        return opened(path, *args, **more)
-
-    monkeypatch.setattr(os, "open", refuse)
+    refusals.refuse("actions.jsonl")
     assert (await read(bench)).turns == 1
+    bench.sandbox.copied = TreeTooLarge(1)
+    assert warnings(await read(bench)) == [
+        ("agent_report_cut", "the report is over 16 MiB and can't be read")
+    ]
+    bench.sandbox.copied = [SkippedPath(path="x", reason="it may not be read")]
+    assert warnings(await read(bench)) == [
+        ("agent_report_cut", "the report can't be read: it may not be read")
+    ]
+
+
+async def test_report_on_a_broken_disk(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A report that fails to open is a warning."""
+    await bench.prepare()
+    (bench.folders.agent_logs / "actions.jsonl").write_text('{"command": "x"}\n')
+    look = os.lstat
+
+    def fail(path: Any, **more: Any) -> os.stat_result:
+        if path == "actions.jsonl":
+            raise OSError(5, "Input/output error")
+        return look(path, **more)
+
+    monkeypatch.setattr(os, "lstat", fail)
+    assert warnings(await read(bench)) == [
+        ("agent_report_cut", "the report can't be read: Input/output error")
+    ]
+
+
+async def test_age(bench: Bench) -> None:
+    """The age of a report is that of its last change, which no touch can put into the future."""
+    await bench.prepare()
+    assert await report_age(bench.folders.agent_logs) == float("inf")
+    path = bench.folders.agent_logs / "actions.jsonl"
+    path.write_text("")
+    os.utime(path, (0, 0))
+    assert 0 <= await report_age(bench.folders.agent_logs) < 60

@@ -8,6 +8,7 @@ import stat
 import subprocess
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,6 +21,9 @@ from trialog.engine.trial.leftovers import MOST_COUNTED, MOST_NAMED, list_leftov
 from trialog.events.kinds import TamperFound
 from trialog.events.log import BlobStore
 from trialog.events.memory import MemoryLog
+
+if TYPE_CHECKING:
+    from conftest import Refusals
 
 
 def sha256(data: bytes) -> str:
@@ -328,6 +332,48 @@ async def test_immutable_content_is_moved_away(folders: TrialFolders, blobs: Blo
         if immutable:
             for path in folders.scratch.rglob("reward.txt"):
                 chattr("-i", path)
+
+
+async def test_what_can_not_be_moved(
+    tmp_path: Path, blobs: BlobStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rename that fails, of the solution's folder too, means that nothing is graded."""
+    solution = tmp_path / "solution"
+    solution.mkdir()
+    folders = TrialFolders(tmp_path / "scratch", workspace="/app")
+    await folders.prepare(solution=solution)
+    rename = os.rename
+
+    def fail(source: Path, target: Path) -> None:
+        if source == folders.solution:
+            raise OSError(16, "Device or resource busy")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", fail)
+    with pytest.raises(TamperUncleared, match="/solution can't be removed: Device or resource"):
+        await folders.close_agent_phase(blobs)
+
+
+def test_leftovers_of_another_user(tmp_path: Path, refusals: Refusals) -> None:
+    """What can't be looked at is named all the same; rights that are ours are taken back."""
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "below").write_text("y")
+    refusals.refuse("file", 1)
+    refusals.refuse("folder", 1)
+    assert [(f.path, f.sha256) for f in list_leftovers(tmp_path)] == [
+        (b"file", sha256(b"x")),
+        (b"folder", None),
+        (b"folder/below", sha256(b"y")),
+    ]
+    refusals.refuse("file")
+    refusals.refuse("folder")
+    found = {f.path: f.what for f in list_leftovers(tmp_path)}
+    assert found[b"file"] == "it can't be looked at: Permission denied"
+    assert found[b"folder"] in ("a folder", "it can't be looked at: Permission denied")
+    refusals.refuse(tmp_path.name)
+    [whole] = list_leftovers(tmp_path)
+    assert (whole.path, whole.what) == (b"", "it can't be looked into: Permission denied")
 
 
 # The verifier's files

@@ -6,10 +6,14 @@ import os
 import socket
 import stat
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from trialog.engine.verifier.files import DETAILS_CAP, REWARD_CAP, read_reward_files
+
+if TYPE_CHECKING:
+    from conftest import Refusals
 
 NAMES = {"reward.txt": "text", "reward.json": "json"}
 
@@ -128,3 +132,40 @@ def test_rights_that_were_taken(tmp_path: Path) -> None:
     found = read_reward_files(folder).text
     assert found is not None
     assert found.data == b"1"
+
+
+def test_rights_are_taken_back(tmp_path: Path, refusals: Refusals) -> None:
+    """What may not be opened at first is opened once its rights are ours again."""
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "reward.txt").write_text("1")
+    refusals.refuse("logs", 1)
+    refusals.refuse("reward.txt", 1)
+    found = read_reward_files(tmp_path / "logs").text
+    assert found is not None
+    assert found.data == b"1"
+    refusals.refuse("reward.txt", 2)
+    assert reason(tmp_path / "logs") == "may not be read"
+
+
+def test_file_that_changes_under_our_hands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is another one by the time it is open, or that grows, or fails, is not used."""
+    (tmp_path / "reward.txt").write_text("1")
+    (tmp_path / "other").write_text("0")
+    with monkeypatch.context() as patch:
+        opened = os.open
+
+        def other(path: Any, *args: Any, **more: Any) -> int:
+            return opened("other" if path == "reward.txt" else path, *args, **more)
+
+        patch.setattr(os, "open", other)
+        assert reason(tmp_path) == "changed while it was read"
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "read", lambda fd, size: b" " * size)  # as a file that grows
+        assert reason(tmp_path) == "is over 1 MiB"
+    with monkeypatch.context() as patch:
+
+        def fail(fd: int, size: int) -> bytes:
+            raise OSError(5, "Input/output error")
+
+        patch.setattr(os, "read", fail)
+        assert reason(tmp_path) == "can't be read: Input/output error"

@@ -388,6 +388,14 @@ def test_aggregate_out_of_range() -> None:
     assert "reward_out_of_range" in codes(verdict)
 
 
+@pytest.mark.parametrize("aggregate", ["mean", "min", "a"])
+def test_aggregate_of_what_is_not_finite(aggregate: str) -> None:
+    """An overflow among the numbers scores 0."""
+    verdict = judge(json='{"a": 1e400, "b": 1}', aggregate=aggregate)
+    assert is_engines_zero(verdict)
+    assert "reward_not_a_number" in codes(verdict)
+
+
 def test_mean_stays_within_its_numbers() -> None:
     """Rounding never carries a mean past the largest number."""
     assert (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,16 +11,16 @@ from msgspec.structs import replace
 
 from trialog.engine.errors import SandboxError, SandboxGone, SandboxStartTimeout
 from trialog.engine.redact import Redactor
-from trialog.engine.sandbox.protocol import Exit
+from trialog.engine.sandbox.protocol import Exit, TreeTooLarge
 from trialog.engine.tasks.model import VerifierSettings
 from trialog.engine.verifier.script import ScriptResult, ScriptVerifier, run_script_verifier
 from trialog.events.codec import encode
 from trialog.events.kinds import SandboxLost, VerifierFailed, VerifierScored, WarningRaised
-from trialog.events.kinds.parts import Process
+from trialog.events.kinds.parts import Process, SkippedPath
 from trialog.events.values import BlobRef
 
 if TYPE_CHECKING:
-    from conftest import Bench
+    from conftest import Bench, Refusals
 
 
 def make_script(folder: Path, body: str | bytes, **fields: Any) -> ScriptVerifier:
@@ -397,17 +396,32 @@ async def test_reward_folder_is_gone(bench: Bench, tmp_path: Path) -> None:
     assert (failure.category, failure.infrastructure) == ("transfer_failed", True)
 
 
-async def test_reward_of_another_user(
-    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_reward_of_another_user(bench: Bench, tmp_path: Path, refusals: Refusals) -> None:
     """A reward that this process may not read is fetched through the sandbox."""
-    opened = os.open
-
-    def refuse(path: Any, flags: int, *args: Any, **more: Any) -> int:
-        if path == "reward.txt" and not flags & os.O_CREAT:
-            raise PermissionError(13, "Permission denied")
-        return opened(path, flags, *args, **more)
-
-    monkeypatch.setattr(os, "open", refuse)
-    verdict = scored(await run(bench, tmp_path, 'echo 1 > "$TRIALOG_REWARD_TEXT"'))
+    await bench.prepare()
+    script = make_script(tmp_path / "tests", 'echo 1 > "$TRIALOG_REWARD_TEXT"')
+    refusals.refuse("reward.txt")
+    verdict = scored(await grade(bench, script))
     assert (verdict.score, verdict.source) == (1.0, "verifier")
+
+
+@pytest.mark.parametrize(
+    ("copied", "reason"),
+    [
+        (TreeTooLarge(1), "is over 1 MiB"),
+        ([SkippedPath(path="x", reason="a link")], "may not be read"),
+    ],
+)
+async def test_reward_that_can_not_be_fetched(
+    bench: Bench, tmp_path: Path, refusals: Refusals, copied: Any, reason: str
+) -> None:
+    """A reward that can't be fetched either is as if nothing usable was written."""
+    await bench.prepare()
+    bench.sandbox.copied = copied
+    script = make_script(tmp_path / "tests", 'echo 1 > "$TRIALOG_REWARD_TEXT"')
+    refusals.refuse("reward.txt")
+    result = await grade(bench, script)
+    assert scored(result).source == "engine"
+    assert result.events[1] == WarningRaised(
+        code="reward_unusable", message=f"Verifier scored 0: reward.txt {reason}"
+    )
