@@ -11,14 +11,14 @@ import hashlib
 import os
 import re
 import secrets
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 import anyio.to_thread
 
-from .errors import BlobAltered, BlobMissing, LogCorrupt
+from .errors import BlobAltered, BlobMissing, LogCorrupt, LogUnavailable
 from .filesystem import make_folder, sync_folder
 from .values import BlobRef, blob_ref
 
@@ -49,7 +49,7 @@ def checked(ref: BlobRef, data: bytes, place: str) -> bytes:
 class Spool:
     """A blob that is being written to a temporary file. It blocks."""
 
-    def __init__(self, folder: BlobFolder, file: BinaryIO, path: Path) -> None:
+    def __init__(self, folder: BlobFolder, file: IO[bytes], path: Path) -> None:
         self._folder = folder
         self._file = file
         self._path = path
@@ -58,23 +58,25 @@ class Spool:
 
     def write(self, chunk: bytes | bytearray) -> None:
         """Add bytes."""
-        self._file.write(chunk)
+        rest = memoryview(chunk)
+        with self._folder.storing():
+            while rest:  # a system call may write less than it was given
+                rest = rest[self._file.write(rest) :]
         self._hash.update(chunk)
         self._size += len(chunk)
 
     def keep(self) -> BlobRef:
         """Make the file durable under its hash; where that is taken, this one goes away."""
         digest = self._hash.hexdigest()
-        target = self._folder.path(digest)
-        self._file.flush()
-        if not (target.is_file() and target.stat().st_size == self._size):
-            os.fsync(self._file.fileno())
-            make_folder(target.parent)
-            self._path.replace(target)
-        # Also for a file that was there: whoever renamed it may not have got this far yet.
-        sync_folder(target.parent)
-        sync_folder(target.parent.parent)
-        return BlobRef(blob=f"sha256:{digest}", size=self._size)
+        ref = BlobRef(blob=f"sha256:{digest}", size=self._size)
+        with self._folder.storing():
+            if not self._folder.holds(ref):
+                target = self._folder.path(digest)
+                os.fsync(self._file.fileno())
+                make_folder(target.parent)
+                self._path.replace(target)
+            self._folder.sync(digest)
+        return ref
 
     def discard(self) -> None:
         """Remove what was not kept."""
@@ -93,28 +95,51 @@ class BlobFolder:
         """Where the blob with these hex digits lies, or would."""
         return self.root / "sha256" / digest[:2] / digest
 
+    def holds(self, ref: BlobRef) -> bool:
+        """Whether there is a file of this name and size; its bytes are not read."""
+        path = self.path(digest_of(ref))
+        return path.is_file() and path.stat().st_size == ref.size
+
+    def sync(self, digest: str) -> None:
+        """Make a file's name durable.
+
+        Also for one that was there: whoever renamed it may not have got this far yet.
+        """
+        parent = self.path(digest).parent
+        sync_folder(parent)
+        sync_folder(parent.parent)
+
+    @contextmanager
+    def storing(self) -> Generator[None]:
+        """What the disk refuses is the log's failure, not the caller's."""
+        try:
+            yield
+        except OSError as error:
+            reason = f"a blob can't be stored: {error.strerror}; make room, or mend the disk"
+            raise LogUnavailable(self.root, reason) from error
+
     def spool(self) -> Spool:
         """Begin a blob."""
         temporary = self.root / "tmp"
-        make_folder(temporary)
-        if not self._swept:
-            self._swept = True
-            self._sweep(temporary)
-        while True:
-            path = temporary / secrets.token_hex(8)
-            file = path.open("xb", buffering=0)
-            fcntl.flock(file, fcntl.LOCK_EX)
-            if path.exists():  # else a sweep came between the two lines above
-                return Spool(self, file, path)
-            file.close()
+        with self.storing():
+            make_folder(temporary)
+            if not self._swept:
+                self._swept = True
+                self._sweep(temporary)
+            while True:
+                path = temporary / secrets.token_hex(8)
+                file = path.open("xb", buffering=0)
+                fcntl.flock(file, fcntl.LOCK_EX)
+                if path.exists():  # else a sweep came between the two lines above
+                    return Spool(self, file, path)
+                file.close()
 
     def put(self, data: bytes) -> BlobRef:
         """Store bytes."""
         ref = blob_ref(data)
-        target = self.path(digest_of(ref))
-        if target.is_file() and target.stat().st_size == ref.size:
-            sync_folder(target.parent)
-            sync_folder(target.parent.parent)
+        if self.holds(ref):
+            with self.storing():
+                self.sync(digest_of(ref))
             return ref
         spool = self.spool()
         try:
@@ -131,7 +156,7 @@ class BlobFolder:
             return None
         return checked(ref, data, str(self.root))
 
-    def copy(self, ref: BlobRef, target: BinaryIO) -> bool:
+    def copy(self, ref: BlobRef, target: IO[bytes]) -> bool:
         """Copy the bytes; False where there is no such file. Raises BlobAltered at the end."""
         try:
             source = self.path(digest_of(ref)).open("rb")

@@ -82,6 +82,8 @@ class Committer:
             raise _LookUp
         self._begin()
         outcomes = settle(self, requests)
+        if any(isinstance(outcome, LogError) for outcome in outcomes):
+            raise _LookUp  # what is remembered may be too old to refuse anything by it
         self._insert()
         self._end()
         return outcomes
