@@ -8,7 +8,7 @@ for NaN or infinity, and no event can bring one; a sum too large for a float is 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from fractions import Fraction
 
 import msgspec
@@ -45,15 +45,15 @@ def total(values: Iterable[float]) -> float | None:
     try:
         return math.fsum(known)
     except OverflowError:  # perhaps only on the way, which depends on the order
-        return exact(known, 1)
+        try:
+            return float(exact(known))
+        except OverflowError:
+            return None
 
 
-def exact(values: Sequence[float], divisor: int) -> float | None:
-    """The sum divided, without a limit on the way; null when no float can hold it."""
-    try:
-        return float(sum(map(Fraction, values), Fraction()) / divisor)
-    except OverflowError:
-        return None
+def exact(values: Iterable[float]) -> Fraction:
+    """The sum itself."""
+    return sum(map(Fraction, values), Fraction())
 
 
 def total_seconds(values: Iterable[float]) -> float | None:

@@ -117,9 +117,7 @@ def _scores(cells: Iterable[Cell]) -> dict[str, float]:
     for name in sorted(given):
         tasks = given[name]
         values = [value for found in tasks.values() for value in found]
-        centre = mean_of(values, sum(trials[task] for task in tasks))
-        if centre is not None:
-            means[name] = centre
+        means[name] = mean_of(values, sum(trials[task] for task in tasks))
     return means
 
 

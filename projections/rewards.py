@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from hashlib import sha256
-from typing import Literal
+from typing import Literal, assert_never
 
 import msgspec
 
@@ -21,7 +21,7 @@ from ..events.kinds import (
 from ..events.kinds.parts import Target
 from ..events.values import Json
 from .document import compact, line
-from .trial import Happened, TrialView
+from .trial import Rewarded, TrialView
 
 Source = Literal["step", "hindsight", "verifier", "judge", "human"]
 
@@ -71,7 +71,7 @@ def reward_lines(view: TrialView) -> list[RewardLine]:
     return list(seen.values())
 
 
-def _line(view: TrialView, happened: Happened, places: Counter[bytes]) -> RewardLine | None:
+def _line(view: TrialView, happened: Rewarded, places: Counter[bytes]) -> RewardLine | None:
     trial = view.started.trial
     source: Source
     match happened.payload:
@@ -109,12 +109,12 @@ def _line(view: TrialView, happened: Happened, places: Counter[bytes]) -> Reward
                 submitted.score, asked.weight if asked else 1.0, places,
             )  # fmt: skip
         case _:
-            return None
+            assert_never(happened.payload)
 
 
 def _terminal(
     trial: str,
-    happened: Happened,
+    happened: Rewarded,
     source: Source,
     verifier: str,
     version: str | None,

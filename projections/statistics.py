@@ -71,10 +71,10 @@ def rate(hits: int, n: int) -> Interval:
     return Interval(hits / n, n, low, high, "wilson")
 
 
-def mean_of(values: Sequence[float], n: int) -> float | None:
-    """The mean over `n`, of which those without a value count as 0."""
+def mean_of(values: Sequence[float], n: int) -> float:
+    """The mean over `n`, at least as many as there are values; the others count as 0."""
     whole = total(values)
-    return exact(values, n) if whole is None else whole / n
+    return float(exact(values) / n) if whole is None else whole / n
 
 
 def mean(values: Sequence[float]) -> Interval:
@@ -83,16 +83,13 @@ def mean(values: Sequence[float]) -> Interval:
     if n == 0:
         return Interval(None, 0, None, None, "student_t")
     centre = mean_of(values, n)
-    if n == 1 or centre is None:
+    if n == 1:
         return Interval(centre, n, None, None, "student_t")
     squares = total((value - centre) * (value - centre) for value in values)
     if squares is None or not math.isfinite(squares):
         return Interval(centre, n, None, None, "student_t")
     half = student_t(n - 1) * math.sqrt(squares / (n - 1) / n)
-    low, high = centre - half, centre + half
-    if not (math.isfinite(low) and math.isfinite(high)):
-        return Interval(centre, n, None, None, "student_t")
-    return Interval(centre, n, low, high, "student_t")
+    return Interval(centre, n, centre - half, centre + half, "student_t")
 
 
 def pass_at(k: int, groups: Iterable[tuple[int, int]]) -> float | None:

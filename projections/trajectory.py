@@ -7,7 +7,7 @@ written in full, also those that the log keeps as blobs.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Literal, cast
+from typing import Literal, assert_never, cast
 
 import msgspec
 
@@ -212,6 +212,8 @@ class _Steps:
                     step.message = f"{step.message}\n{text}" if step.message else text
                 if message.reasoning is not None:
                     step.reasoning_content = full_text(message.reasoning, self._blobs)
+            case _:
+                assert_never(message.role)
 
     def act(self, event_id: str, action: ActionTaken) -> None:
         step = self._by_call.get(action.model_call or "")

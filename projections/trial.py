@@ -89,7 +89,15 @@ class Happened(msgspec.Struct, frozen=True):
 
     id: str
     at: str
-    payload: Episode | Rewarding
+    payload: Episode
+
+
+class Rewarded(msgspec.Struct, frozen=True):
+    """The same, of what gives a reward."""
+
+    id: str
+    at: str
+    payload: Rewarding
 
 
 class StepReward(msgspec.Struct, frozen=True):
@@ -166,7 +174,7 @@ class TrialView(msgspec.Struct, frozen=True, kw_only=True):
     history: tuple[Happened, ...]
     step_rewards: dict[str, tuple[StepReward, ...]]
     """By the step's event id; labels that were applied later are not among them."""
-    ledger: tuple[Happened, ...]
+    ledger: tuple[Rewarded, ...]
     ledger_at_finish: int
     """How many of `ledger` were there when the trial finished, or are there now."""
     blocked: LogCorrupt | None
@@ -217,7 +225,7 @@ class TrialFold:
         self._finish: Finish | None = None
         self._history: list[Happened] = []
         self._step_rewards: dict[str, list[StepReward]] = {}
-        self._ledger: list[Happened] = []
+        self._ledger: list[Rewarded] = []
         self._ledger_at_finish: int | None = None
         self._blocked: LogCorrupt | None = None
 
@@ -289,7 +297,7 @@ class TrialFold:
             case StepRewarded():
                 self._reward_step(event, payload)
             case HindsightCredited():
-                self._remember(self._ledger, event, payload)
+                self._enter(event, payload)
             case TrialStarted():
                 self._begin(event, payload)
             case _ if self._finish is not None:
@@ -298,12 +306,12 @@ class TrialFold:
                 self._steps += 1
                 if payload.tool_call is not None:
                     self._tool_calls += 1
-                self._remember(self._history, event, payload)
+                self._remember(event, payload)
             case ModelCalled():
                 self._usages.append(payload.usage)
-                self._remember(self._history, event, payload)
+                self._remember(event, payload)
             case AgentMessage() | EnvironmentReset():
-                self._remember(self._history, event, payload)
+                self._remember(event, payload)
             case AppQueried():
                 if payload.live:
                     self._grade(payload.verifier, live=True)
@@ -341,7 +349,7 @@ class TrialFold:
             case VerifierScored():
                 self._grade(payload.verifier, scored=payload, failed=None)
                 self._verifier.append(payload.duration)
-                self._remember(self._ledger, event, payload)
+                self._enter(event, payload)
             case VerifierFailed():
                 self._grade(payload.verifier, failed=payload, scored=None)
                 self._verifier.append(payload.duration)
@@ -349,7 +357,7 @@ class TrialFold:
                 self._grade(payload.verifier, requested=payload)
             case HumanReviewSubmitted():
                 self._grade(payload.verifier, submitted=payload)
-                self._remember(self._ledger, event, payload)
+                self._enter(event, payload)
             case TrialScored() | TrialUnscored() | TrialErrored():
                 self._conclusion = payload
             case HindsightFailed():
@@ -372,11 +380,13 @@ class TrialFold:
             case _:
                 assert_never(payload)
 
-    def _remember(
-        self, where: list[Happened], event: RecordedEvent, payload: Episode | Rewarding
-    ) -> None:
+    def _remember(self, event: RecordedEvent, payload: Episode) -> None:
         if self._keep:
-            where.append(Happened(event.id, event.at, payload))
+            self._history.append(Happened(event.id, event.at, payload))
+
+    def _enter(self, event: RecordedEvent, payload: Rewarding) -> None:
+        if self._keep:
+            self._ledger.append(Rewarded(event.id, event.at, payload))
 
     def _begin(self, event: RecordedEvent, payload: TrialStarted) -> None:
         """The trial starts; what an earlier execution concluded does not hold for this one."""
@@ -398,7 +408,7 @@ class TrialFold:
         self._grading[verifier] = msgspec.structs.replace(before, **known)
 
     def _reward_step(self, event: RecordedEvent, payload: StepRewarded) -> None:
-        self._remember(self._ledger, event, payload)
+        self._enter(event, payload)
         if self._keep and self._finish is None:
             found = self._step_rewards.setdefault(payload.target.event_id, [])
             found.append(StepReward(payload.verifier, payload.version, payload.value, None))

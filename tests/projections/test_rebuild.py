@@ -467,6 +467,22 @@ async def test_a_trial_that_can_not_be_read_at_all(log: MemoryLog, tmp_path: Pat
     assert {} == bytes_of(tmp_path / "alone")
 
 
+async def test_a_trial_whose_start_is_broken(log: MemoryLog, tmp_path: Path) -> None:
+    """A start that is no start is a problem of the trial, told with what is wrong."""
+    event = (await log.read(f"trial/{TWO}"))[0]
+    broken = msgspec.structs.replace(event, data='{"kind":"TrialStarted"}')
+    replace(log, f"trial/{TWO}", 1, broken)
+
+    report = await write_trial(log, TWO, tmp_path)
+
+    assert "data is no TrialStarted" in str(report.problems[0])
+
+
+async def test_no_summary_of_an_unknown_job(log: MemoryLog, tmp_path: Path) -> None:
+    """A job without a start has no summary."""
+    assert Report() == await write_summary(log, "other", tmp_path / "other")
+
+
 async def test_a_job_that_can_not_be_read(log: MemoryLog, tmp_path: Path) -> None:
     """A job whose own start is unknown says so."""
     replace(log, "job/j", 1, unknown((await log.read("job/j"))[0], ignorable=False))

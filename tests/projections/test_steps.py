@@ -229,6 +229,7 @@ def test_a_malformed_reference_names_no_blob() -> None:
     """What only looks like a reference is a value."""
     odd = {"$blob": 5, "size": "x"}
 
+    assert [] == state_blobs(view(started(), reset(counter=odd)))
     assert [(odd, odd)] == states(reset(counter=odd), act())
 
 

@@ -22,6 +22,7 @@ SCHEMA = Draft202012Validator(
 
 def of(*items: Item, blobs: dict[str, bytes] | None = None) -> dict[str, Any]:
     """The file, read back; valid, with steps numbered from 1 and every result's call there."""
+    assert {ref.blob for ref in trajectory_blobs(view(*items))} == (blobs or {}).keys()
     found = json.loads(trajectory(view(*items), blobs or {}))
     assert [] == [error.message for error in SCHEMA.iter_errors(found)]
     assert list(range(1, len(found["steps"]) + 1)) == [step["step_id"] for step in found["steps"]]
@@ -275,7 +276,6 @@ def test_texts_stand_in_full() -> None:
         ref.blob: data for ref, data in zip(refs, (text.encode(), value.encode(), raw), strict=True)
     }
 
-    assert set(refs) == set(trajectory_blobs(view(started(), *items)))
     found = steps(*items, blobs=blobs)
     assert (text, text) == (found[0]["message"], found[0]["reasoning_content"])
     call, result = found[1]["tool_calls"][0], found[1]["observation"]["results"]
