@@ -31,6 +31,9 @@ LINT = {
 }
 # Events and folds decide what the log says, so every branch of theirs is run.
 FULLY_COVERED = ["events/*", "projections/*"]
+# Tests mostly wait: for disks, engines and processes. So there is one worker more than cores.
+WHOLE_SUITE = ["-n", str((os.cpu_count() or 1) + 1), "--dist", "worksteal"]
+WHOLE_SUITE += ["--durations", "10", "--cov", "--cov-report="]
 
 
 class Parts:
@@ -88,13 +91,11 @@ def test(parts: Parts, arguments: list[str]) -> int:
             not_run["docker"] = str(error)
         parts.note("engines", time.monotonic() - begun)
 
-        marks = " and ".join(f"not {suite}" for suite in not_run)
-        options = ["-m", marks] if marks else []
-        parts.run(
-            "pytest",
-            ["coverage", "run", "-m", "pytest", *options, *arguments],
-            {"PYTHONDONTWRITEBYTECODE": "", **env},  # commands that tests start begin quicker
-        )
+        argv = ["pytest", *(arguments or WHOLE_SUITE)]
+        if not_run:
+            argv += ["-m", " and ".join(f"not {suite}" for suite in not_run)]
+        # Compiled modules are kept, so that commands which tests start begin quicker.
+        parts.run("pytest", argv, {"PYTHONDONTWRITEBYTECODE": "", **env})
     if not arguments:
         include = f"--include={','.join(FULLY_COVERED)}"
         gate = ["coverage", "report", include, "--fail-under=100"]
