@@ -122,11 +122,7 @@ WARNINGS: dict[str, Code] = {
     ),
     "check_python_not_isolated": Code(
         "The test runs Python without -I, so files of the agent's can be imported.",
-        "Run python3 -I, or $TRIALOG_PYTEST for pytest.",
-    ),
-    "check_pytest_isolated": Code(
-        "The test runs pytest under python3 -I, where it can't be guarded.",
-        "Run $TRIALOG_PYTEST.",
+        "Run python3 -I.",
     ),
     "check_setup_needs_network": Code(
         "The test fetches something from the network, which the task does not allow.",

@@ -21,9 +21,6 @@ _COMMAND = (
 
 _PYTHON = re.compile(_COMMAND + r"(?:\S*/)?python(?:3(?:\.\d+)?)?((?:\s+-[-A-Za-z]+)*)(?=\s|$|<)")
 _PYTEST = re.compile(_COMMAND + r"(?:\S*/)?(?:python\S*\s+(?:-\S+\s+)*-m\s+)?(?:pytest|py\.test)\b")
-_ISOLATED_PYTEST = re.compile(
-    r"python\S*\s+(?:-\S+\s+)*-[A-Za-z]*I\S*\s+(?:-\S+\s+)*(?:-m\s+pytest|\S*PYTEST)"
-)
 _INSTALL = re.compile(
     _COMMAND + r"(?:\S*/)?((?:apt-get|apt|apk|dnf|yum)\s+(?:-\S+\s+)*(?:update|install|add)"
     r"|(?:python\S*\s+-m\s+)?pip3?\s+(?:-\S+\s+)*install|uvx|uv\s+(?:pip|run|tool|sync|add)"
@@ -165,17 +162,6 @@ def _lines(text: str) -> Iterator[_Line]:
 
 def _python(lines: list[_Line], name: str) -> Iterator[TaskWarning]:
     for line in lines:
-        if _ISOLATED_PYTEST.search(line.text):
-            yield _warning(
-                "check_pytest_isolated",
-                name,
-                line.number,
-                "pytest under -I can't be guarded, and the trial would end unscored; "
-                "run $TRIALOG_PYTEST",
-            )
-            continue
-        if _PYTEST.search(line.text):
-            continue
         for match in _PYTHON.finditer(line.text):
             flags = match[1].split()
             rest = line.text[match.end() :].strip()

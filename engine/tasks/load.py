@@ -329,9 +329,16 @@ def _environment(
     _real_folder(environment, bounds, what="the environment")
     place = bounds.follow(environment)
     dockerfile = place / "Dockerfile"
-    has_image = present(dockerfile) or settings.sandbox.docker_image is not None
+    real, text = None, ""
+    if present(dockerfile):
+        real = regular_file(dockerfile, bounds, what="the Dockerfile")
+        text = read_text(dockerfile, bounds, what="the Dockerfile")
+        if not text.strip():
+            raise TaskError("the Dockerfile is empty", file=environment / "Dockerfile")
+    sources = copied_sources(text)
+    has_image = real is not None or settings.sandbox.docker_image is not None
     compose = find_compose(place)
-    if compose is not None:
+    if compose is not None and compose.name not in {source.strip("./") for source in sources}:
         use = compose_use(read_text(compose, bounds, what="the compose file"))
         if use is None and not has_image:
             use = "it alone says what the image is"
@@ -341,20 +348,14 @@ def _environment(
                 "are not supported",
                 file=environment / compose.name,
             )
-    if not present(dockerfile):
+    if real is None:
         return None, None
-    text = read_text(dockerfile, bounds, what="the Dockerfile")
-    real = regular_file(dockerfile, bounds, what="the Dockerfile")
-    if not text.strip():
-        raise TaskError("the Dockerfile is empty", file=environment / "Dockerfile")
     from_root = [
-        source
-        for source in copied_sources(text)
-        if not in_context(source, place) and in_context(source, folder)
+        source for source in sources if not in_context(source, place) and in_context(source, folder)
     ]
     if not from_root:
         return real, place
-    for source in copied_sources(text):
+    for source in sources:
         part = source.strip("./").split("/", 1)[0]
         if part in ("", "*", *VERIFIER_NAMES, *SOLUTION_NAMES):
             raise TaskError(

@@ -78,7 +78,9 @@ class _Parser:
 
     def refuse(self, table: Table, name: str, what: str) -> TaskError:
         return table.error(
-            name, f"task {self.task} is refused: {what} changes how it is run and is not supported"
+            name,
+            f"task {self.task} is refused: it asks for {what}, which changes how it is run and is "
+            "not supported",
         )
 
     def refuse_if(self, table: Table, *names_and_what: str) -> None:
@@ -262,7 +264,7 @@ class _Parser:
                 "task_setting_not_honoured", "network_mode", "this phase has the sandbox's network"
             )
             return
-        raise self.refuse(table, "network_mode", f"{mode!r}, unlike the sandbox's network,")
+        raise self.refuse(table, "network_mode", f"a network ({mode}) that is not the sandbox's")
 
     def workdir(self, table: Table) -> str | None:
         value = table.text("workdir")

@@ -45,6 +45,7 @@ def codes(make: Make) -> Advise:
         "timeout 10 python3 check.py",
         "out=$(python3 check.py)",
         "cd /tests && python3 check.py",
+        "python3 -m pytest /tests",
     ],
 )
 def test_python_without_isolation_is_told(codes: Advise, line):
@@ -63,7 +64,8 @@ def test_python_without_isolation_is_told(codes: Advise, line):
         "command -v python3",
         "python3 --version",
         "[ -x /usr/bin/python3 ]",
-        '"$TRIALOG_PYTEST" /verifier/test_x.py -q',
+        "python3 -I -m pytest /verifier/test_x.py",
+        "pytest /verifier/test_x.py -q",
         "cat <<'EOF'\npython3 check.py\nEOF",
         "node check.js",
     ],
@@ -87,11 +89,6 @@ def test_other_scripts_of_the_verifier_count_too(codes: Advise):
     assert codes(script, more_sh="python3 x.py\n") == ["check_python_not_isolated"]
     assert codes(script, notes_md="python3 x.py\n", x_py="python3 x.py\n") == []
     assert codes(script, more_sh="true\r\ntrue\r\n") == ["check_crlf"]
-
-
-def test_pytest_under_isolation(codes: Advise):
-    """The guard can't be loaded there, so the trial would end unscored."""
-    assert codes(GOOD + "python3 -I -m pytest /verifier/test_x.py\n") == ["check_pytest_isolated"]
 
 
 FETCHES = [
@@ -141,8 +138,12 @@ def test_a_failed_set_up_that_still_writes_0(codes: Advise):
         "python3 -m pytest /tests || true\n"
         '[ -n "$OK" ] && echo 1 > /logs/verifier/reward.txt || echo 0 > /logs/verifier/reward.txt\n'
     )
-    assert codes(script, network=False) == ["check_setup_needs_network", "check_failure_ignored"]
-    assert codes(script) == ["check_setup_unchecked", "check_failure_ignored"]
+    assert codes(script, network=False) == [
+        "check_python_not_isolated",
+        "check_setup_needs_network",
+        "check_failure_ignored",
+    ]
+    assert codes(script)[1:] == ["check_setup_unchecked", "check_failure_ignored"]
 
 
 def test_an_ignored_failure_of_something_else_is_fine(codes: Advise):

@@ -86,3 +86,16 @@ def test_a_compose_file_that_asks_for_nothing_is_passed_over(make: Make):
     assert load_task(make("b", files)).warnings == []
     with pytest.raises(TaskError, match="it alone says what the image is"):
         load_task(make("b", {"environment/docker-compose.yaml": HARNESS}))
+
+
+def test_a_compose_file_that_the_image_is_given_is_material(make: Make):
+    """When the Dockerfile copies it by name, it is what the task is about, not how it is run."""
+    text = "services: {web: {image: a}, db: {image: b}}"
+    files = {
+        "environment/Dockerfile": "FROM a\nCOPY ./docker-compose.yml .env /app/\n",
+        "environment/docker-compose.yml": text,
+    }
+    assert load_task(make("b", files)).warnings == []
+    files["environment/Dockerfile"] = "FROM a\nCOPY . /app\n"
+    with pytest.raises(TaskError, match="several services"):
+        load_task(make("b", files))
