@@ -39,8 +39,8 @@ async def test_found_by_name(backend: DockerBackend, docker: Docker) -> None:
 
 async def test_what_it_says(backend: DockerBackend, build: Build) -> None:
     """WORKDIR, USER and ENTRYPOINT are told."""
-    image = await build("WORKDIR /work/here", "USER nobody", 'ENTRYPOINT ["/bin/true"]')
-    assert (image.workdir, image.user, image.entrypoint) == ("/work/here", "nobody", True)
+    image = await build("WORKDIR /srv/here", "USER nobody", 'ENTRYPOINT ["/bin/true"]')
+    assert (image.workdir, image.user, image.entrypoint) == ("/srv/here", "nobody", True)
     image = await build("CMD true")
     assert (image.workdir, image.user, image.entrypoint) == (None, None, False)
 

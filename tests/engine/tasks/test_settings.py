@@ -101,7 +101,7 @@ def test_every_honoured_setting_is_read_from_front_matter(load: Load):
             },
             "sandbox": {
                 "network_mode": "public",
-                "workdir": "/root/work/",
+                "workdir": "/root/place/",
                 "env": {"X": "y"},
                 "cpus": 0.5,
             },
@@ -118,7 +118,7 @@ def test_every_honoured_setting_is_read_from_front_matter(load: Load):
     assert (verifier.reward_low, verifier.reward_high) == (-1, 1.5)
     assert (verifier.sandbox_mode, verifier.user) == ("separate", "root")
     assert (verifier.keep_processes, verifier.aggregate) == (True, "mean")
-    assert (settings.sandbox.network, settings.sandbox.workdir) == (True, "/root/work")
+    assert (settings.sandbox.network, settings.sandbox.workdir) == (True, "/root/place")
     assert (settings.sandbox.env, settings.sandbox.cpus) == ({"X": "y"}, 0.5)
     assert settings.artifacts == [
         DeclaredArtifact(source="out.txt"),
