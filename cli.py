@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -155,6 +156,9 @@ def run(
     save_outputs: Annotated[
         bool | None, typer.Option(help="Save each trial's final workspace. [save]")
     ] = None,
+    workspace_cap_mb: Annotated[
+        int | None, typer.Option(help="Save no larger workspace than this. [512]")
+    ] = None,
     missing_reward: Annotated[
         MissingReward | None,
         typer.Option(help="What no usable reward is: a 0, or a verifier's error. [zero]"),
@@ -193,6 +197,7 @@ def run(
         "exclude": exclude, "limit": limit, "sandbox": sandbox and sandbox.value, "image": image,
         "retries": retries, "retry_on": retry_on, "timeout_multiplier": timeout_multiplier,
         "cpus": cpus, "memory_mb": memory_mb, "save_outputs": save_outputs,
+        "workspace_cap_mb": workspace_cap_mb,
         "missing_reward": missing_reward and missing_reward.value, "keep_sandbox": keep_sandbox,
         "strict_limits": strict_limits, "seed": seed,
     }  # fmt: skip
@@ -402,7 +407,7 @@ def clean(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit."""
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
+        if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     sys.exit(_main(arguments))
 

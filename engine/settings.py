@@ -85,9 +85,8 @@ def _known_key(key: object, path: Path) -> str:
 
 def _product(columns: dict[str, Any]) -> list[dict[str, Any]]:
     """Rows of a matrix from lists of values by name."""
-    lists = [
-        cast("list[Any]", values) if isinstance(values, list) else [values]
-        for values in columns.values()
+    lists: list[list[Any]] = [
+        values if isinstance(values, list) else [values] for values in columns.values()
     ]
     return [dict(zip(columns, row, strict=True)) for row in product(*lists)]
 

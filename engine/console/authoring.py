@@ -78,7 +78,7 @@ async def check_task(
             tasks=[path],
             agents=["oracle", "nop"],
             sandbox=cast("Literal['auto', 'docker', 'bubblewrap']", sandbox),
-            image=image,
+            image=image or request.environ.get("TRIALOG_IMAGE") or None,
         )
         variables = partial(
             read_variables, request.environ, env_file=env_file, verifier_env=verifier_env

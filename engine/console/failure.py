@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Iterator, Mapping
+from typing import cast
 
 from ...events.errors import LogError, TrialogError
 from ..errors import CommandRefused, ConfigError, SandboxUnavailable
@@ -44,8 +45,9 @@ def unwrapped(error: BaseException) -> list[BaseException]:
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:
     if isinstance(error, BaseExceptionGroup):
-        for inner in error.exceptions:  # pyright: ignore[reportUnknownVariableType]
-            yield from _leaves(inner)  # pyright: ignore[reportUnknownArgumentType]
+        group = cast("BaseExceptionGroup[BaseException]", error)  # its parameter is not checked
+        for inner in group.exceptions:
+            yield from _leaves(inner)
     else:
         yield error
 
@@ -93,8 +95,7 @@ def _one(error: BaseException) -> Iterator[str]:
 def _where(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if "trialog" in frame.filename]
-    frame = (ours or frames or [None])[-1]
-    return f" ({frame.filename}:{frame.lineno})" if frame is not None else ""
+    return "".join(f" ({frame.filename}:{frame.lineno})" for frame in (ours or frames)[-1:])
 
 
 def usage(message: str, command: str) -> Iterator[str]:

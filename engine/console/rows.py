@@ -7,7 +7,7 @@ from typing import Any, cast
 import msgspec
 
 from ...events.codec import decode_or_none
-from ...events.kinds import TrialErrored, TrialScheduled, TrialScored, TrialUnscored
+from ...events.kinds import TrialScheduled, TrialUnscored
 from ...events.log import EventLog
 from ...projections.result import Result, result
 from ...projections.source import JobSource, read_trial
@@ -87,11 +87,6 @@ def row_of(view: TrialView) -> TrialEnded:
     elif found.outcome == "scored":
         error = None
     conclusion = view.conclusion
-    match conclusion:
-        case TrialScored():
-            reward = (conclusion.rewards or {}).get("reward")
-        case TrialUnscored() | TrialErrored() | None:
-            reward = None
     return TrialEnded(
         trial=found.trial_name,
         task=found.task_name,
@@ -101,7 +96,7 @@ def row_of(view: TrialView) -> TrialEnded:
         execution=found.execution,
         outcome=cast("Any", found.outcome),
         passed=found.passed,
-        reward=reward if found.outcome == "scored" else None,
+        reward=(found.rewards or {}).get("reward"),
         tools=found.n_tool_calls,
         error=text_of(error),
         category=found.verifier_error_category if unscored else found.error_category,

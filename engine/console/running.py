@@ -151,11 +151,13 @@ def _configured(
         verifier = (
             unseal(base.verifier_env, verifier, variables.environ, "--verifier-env") | verifier
         )
-    return resolve(
+    config = resolve(
         {**given, "tasks": paths, "agent_env": agent, "verifier_env": verifier},
         sweep=sweep,
         base=earlier.config if earlier else None,
     )
+    image = config.image or variables.environ.get("TRIALOG_IMAGE") or None
+    return msgspec.structs.replace(config, image=image)
 
 
 def _tell_changes(request: Request, tasks: Sequence[Task], earlier: _Earlier | None) -> None:
