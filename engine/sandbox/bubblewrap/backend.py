@@ -28,15 +28,16 @@ _ADVICE = "install bubblewrap and allow user namespaces, or start a Docker engin
 
 def usable() -> str | None:
     """Whether a sandbox starts on this machine: None, or the reason why not. Takes 10 ms."""
-    if shutil.which("bwrap") is None:
+    program = shutil.which("bwrap")
+    if program is None:
         return f"bwrap is not installed; {_ADVICE}"
-    words = "bwrap --unshare-all --die-with-parent --new-session --cap-drop ALL".split()
+    words = "--unshare-all --die-with-parent --new-session --cap-drop ALL".split()
     words += "--ro-bind /usr /usr --proc /proc --dev /dev --tmpfs /tmp".split()
     for name in ("bin", "lib", "lib64"):
         words += ["--ro-bind-try", f"/{name}", f"/{name}"]
     try:
         tried = subprocess.run(
-            [*words, "--", "/bin/sh", "-c", "exit 7"],
+            [program, *words, "--", "/bin/sh", "-c", "exit 7"],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=20,

@@ -14,9 +14,9 @@ from ...archive import copy_out, pack_folder, remove_tree
 from ...errors import SandboxError, SandboxGone, SandboxStartTimeout
 from ..protocol import Command, Exit, Tree
 from .changes import list_changes
+from .descriptors import memory_file, options_file, stray_descriptors
 from .layout import Layout, is_system, real_place
 from .limits import Held
-from .memory import memory_file, options_file
 from .phase import Phase
 from .records import MARK, forget_record
 
@@ -49,6 +49,11 @@ class BubblewrapSandbox:
         """Codes and messages of what could not be had as asked."""
         return self._warnings
 
+    @property
+    def phase_id(self) -> int | None:
+        """The id on the host of the running phase's first process, once it has one."""
+        return None if self._phase is None else self._phase.inner
+
     async def run(self, command: Command, output: Callable[[bytes], None]) -> Exit:
         """Run one phase; see the protocol."""
         if self._phase is not None:
@@ -58,10 +63,15 @@ class BubblewrapSandbox:
                 f"bubblewrap has one user inside, so nothing can run as {command.user!r}; "
                 "use --sandbox docker"
             )
-        options, stdin, killed_before = await to_thread.run_sync(self._before, command)
+        options, stdin, stray, killed_before = await to_thread.run_sync(self._before, command)
         begun = anyio.current_time()
         phase = self._phase = Phase.start(
-            f"{MARK}{self._id}", self._words(command), options, stdin, gated=self._held.anything
+            f"{MARK}{self._id}",
+            self._words(command),
+            options,
+            stdin,
+            stray=stray,
+            gated=self._held.anything,
         )
         ended = False
         try:
@@ -123,14 +133,14 @@ class BubblewrapSandbox:
             *command.argv,
         ]
 
-    def _before(self, command: Command) -> tuple[int, int, int]:
-        """What a phase needs: its options, its standard input, processes killed before it."""
-        options, stdin = self._descriptors(command)
-        return options, stdin, self._killed_for_memory()
+    def _before(self, command: Command) -> tuple[int, int, list[int], int]:
+        """Of a phase: options, standard input, what not to hand on, processes killed before it."""
+        killed = self._killed_for_memory()
+        stray = stray_descriptors()
+        return *self._descriptors(command), stray, killed
 
     def _descriptors(self, command: Command) -> tuple[int, int]:
-        if not self._own.is_dir():
-            raise SandboxGone(f"the sandbox's folder {self._own} is gone")
+        self._check_there()
         usual, _ = self._layout.environment(command)
         options = self._layout.arguments(usual)
         if any("\0" in word for word in [*options, *command.argv]):
@@ -146,32 +156,28 @@ class BubblewrapSandbox:
 
     async def save_tree(self, path: str, destination: Path, *, cap: int) -> Tree:
         """Pack a folder; see the protocol."""
-        place = await to_thread.run_sync(self._real_place, path)
-        try:
-            return await to_thread.run_sync(pack_folder, place, destination, cap)
-        except (FileNotFoundError, NotADirectoryError) as error:
-            if error.filename is None or destination.parent.exists():
-                raise await self._missing(path) from error
-            raise
+        return await to_thread.run_sync(self._save_tree, path, destination, cap)
 
-    async def _missing(self, path: str) -> SandboxError:
-        if await to_thread.run_sync(self._own.is_dir):
-            return SandboxError(f"there is no folder {path} in the sandbox")
-        return SandboxGone(f"the sandbox's folder {self._own} is gone")
-
-    def _real_place(self, path: str) -> Path:
+    def _save_tree(self, path: str, destination: Path, cap: int) -> Tree:
+        self._check_there()
         place = self._layout.host_place(path)
         if place is None:
             raise SandboxError(f"{path} is the host's own, not the sandbox's")
         try:
-            return real_place(*place)
-        except FileNotFoundError:
-            return Path(*place)
+            folder = real_place(*place)
+        except (FileNotFoundError, NotADirectoryError):
+            folder = None
+        if folder is None or not folder.is_dir():
+            raise SandboxError(f"there is no folder {path} in the sandbox")
+        return pack_folder(folder, destination, cap)
+
+    def _check_there(self) -> None:
+        if not self._own.is_dir():
+            raise SandboxGone(f"the sandbox's folder {self._own} is gone")
 
     async def copy_file(self, path: str, destination: Path, *, cap: int) -> list[SkippedPath]:
         """Copy a file or a folder's files out; see the protocol."""
-        if not await to_thread.run_sync(self._own.is_dir):
-            raise SandboxGone(f"the sandbox's folder {self._own} is gone")
+        await to_thread.run_sync(self._check_there)
         place = self._layout.host_place(path)
         if place is None:
             own = is_system(path)

@@ -13,9 +13,9 @@ from anyio import to_thread
 from ...archive import remove_tree
 from ...errors import SandboxError, SandboxUnavailable
 from ..protocol import Command, SandboxSpec
+from .descriptors import options_file
 from .etc import copy_etc
 from .layout import Layout, home_folder
-from .memory import options_file
 
 OWN = "bubblewrap"
 """The folder below a sandbox's scratch folder that is this backend's."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import posixpath
 import re
@@ -111,6 +112,8 @@ class Layout:
         if os.path.isdir("/nix/store"):
             words += ["--ro-bind", "/nix/store", "/nix/store"]
         words += ["--ro-bind", str(self._etc), "/etc", "--proc", "/proc", "--dev", "/dev"]
+        for name in _writable_in_proc():
+            words += ["--ro-bind", f"/proc/{name}", f"/proc/{name}"]
         words += ["--tmpfs", "/run", "--dir", "/var", "--symlink", "../tmp", f"/var{TEMPORARY}"]
         if self._spec.limits.network:
             words += ["--ro-bind-try", os.path.realpath("/etc/resolv.conf"), f"/etc/{RESOLVER}"]
@@ -148,6 +151,25 @@ class Layout:
                 raise SandboxGone(
                     f"{target} can't be mounted: something that is no folder was left in its way"
                 )
+
+
+@functools.cache
+def _writable_in_proc() -> tuple[str, ...]:
+    """What root's files in /proc must be shielded: root inside is root outside to a file's owner.
+
+    Without it a root inside could set the host's kernel parameters, privileges or not.
+    """
+    if os.geteuid() != 0:
+        return ()
+    found: list[str] = []
+    for name in sorted(os.listdir("/proc")):
+        try:
+            mode = os.lstat(f"/proc/{name}").st_mode
+        except OSError:
+            continue
+        if not name.isdigit() and (stat.S_ISDIR(mode) or (stat.S_ISREG(mode) and mode & 0o222)):
+            found.append(name)
+    return tuple(found)
 
 
 def is_system(path: str) -> bool:

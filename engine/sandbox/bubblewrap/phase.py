@@ -59,11 +59,14 @@ class Phase:
         """When output came last, or the phase was started."""
 
     @classmethod
-    def start(cls, name: str, argv: list[str], options: int, stdin: int, *, gated: bool) -> Phase:
+    def start(
+        cls, name: str, argv: list[str], options: int, stdin: int, *, stray: list[int], gated: bool
+    ) -> Phase:
         """Start a command by bwrap with options from a descriptor; both descriptors are closed.
 
-        A gated phase waits for `open_gate` before it runs anything. This must be the event loop's
-        own thread: bwrap ends with the thread that started it, so that it never outlives us.
+        The `stray` descriptors of this process are not handed on. A gated phase runs nothing until
+        its limits are set. This must be the event loop's own thread: bwrap ends with the thread
+        that started it, so that it never outlives us.
         """
         opened = [options, stdin]
         try:
@@ -83,7 +86,7 @@ class Phase:
             words += ["--new-session", "--", "/bin/sh", "-c", _DRIVER, "sh", *argv]
             os.set_blocking(output, False)
             os.set_blocking(report, False)
-            pid = _spawn(words, wanted)
+            pid = _spawn(words, wanted, stray)
         except FileNotFoundError:
             _close(opened)
             raise SandboxUnavailable(
@@ -279,7 +282,7 @@ class Phase:
         _close([fd for fd in fds if fd is not None])
 
 
-def _spawn(words: list[str], wanted: dict[int, int]) -> int:
+def _spawn(words: list[str], wanted: dict[int, int], stray: list[int]) -> int:
     """Start bwrap with these descriptors and no other, in a session of its own."""
     # Raised first, so that none lies where another one goes.
     raised = {to: fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 20) for to, fd in wanted.items()}
@@ -288,7 +291,10 @@ def _spawn(words: list[str], wanted: dict[int, int]) -> int:
             "bwrap",
             words,
             {},
-            file_actions=[(os.POSIX_SPAWN_DUP2, fd, to) for to, fd in raised.items()],
+            file_actions=[
+                *((os.POSIX_SPAWN_CLOSE, fd) for fd in stray),
+                *((os.POSIX_SPAWN_DUP2, fd, to) for to, fd in raised.items()),
+            ],
             setsid=True,
             setsigmask=[],
             setsigdef=sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}),

@@ -1,4 +1,4 @@
-"""Files that lie in memory alone: bwrap's options (with a task's variables) and standard input."""
+"""What a bwrap process is given as open files, and what it must not be given."""
 
 from __future__ import annotations
 
@@ -20,3 +20,15 @@ def memory_file(data: bytes) -> int:
 def options_file(words: list[str]) -> int:
     """The same for bwrap's options, where no other user of this machine can read them."""
     return memory_file(b"".join(os.fsencode(word) + b"\0" for word in words))
+
+
+def stray_descriptors() -> list[int]:
+    """Descriptors that this process was given by its own parent and would hand on."""
+    found: list[int] = []
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            if int(name) > 2 and os.get_inheritable(int(name)):
+                found.append(int(name))
+        except OSError:
+            continue  # the one that listed the folder
+    return found
