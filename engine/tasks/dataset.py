@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import ConfigError, TaskError
-from .files import Bounds, present
-from .load import SOLUTION_NAMES, VERIFIER_NAMES, is_task_folder, load_task
+from .files import SOLUTION_NAMES, VERIFIER_NAMES, Bounds, present
+from .load import is_task_folder, load_task
 from .model import Task
 from .names import safe_name
 

@@ -14,6 +14,9 @@ LEFT_OUT = frozenset({"__pycache__", ".git", ".pytest_cache"})
 """Names that are neither hashed nor copied, at any depth."""
 
 SETTINGS_NAMES = ("task.md", "task.toml")
+VERIFIER_NAMES = ("verifier", "tests")
+SOLUTION_NAMES = ("oracle", "solution")
+"""Names of parts: layout A's, layout B's."""
 
 TEXT_CAP = 4 * 1024 * 1024
 """Bytes of a settings file, prompt or Dockerfile."""
@@ -149,6 +152,14 @@ def regular_file(path: Path, bounds: Bounds, *, what: str) -> Path:
     if not stat.S_ISREG(mode):
         raise TaskError(f"{what} must be a file, but this is a {_kind(mode)}", file=path)
     return place
+
+
+def real_folder(path: Path, bounds: Bounds, *, what: str) -> None:
+    """Raises TaskError for what is no folder, can't be listed, or is a link that leads out."""
+    place = bounds.follow(path)
+    if not place.is_dir():
+        raise TaskError(f"{what} must be a folder, but this is none", file=path)
+    list_folder(place)
 
 
 def open_file(place: Path) -> BinaryIO:

@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from ..errors import TaskError
-from .compose import compose_use, find_compose
+from .build import find_build
 from .digest import digest
-from .dockerfile import copied_sources, in_context
 from .document import find_prompt, split_document
 from .files import (
     SETTINGS_NAMES,
+    SOLUTION_NAMES,
+    VERIFIER_NAMES,
     Bounds,
     Entry,
-    list_folder,
     present,
     read_text,
-    regular_file,
+    real_folder,
     walk,
 )
 from .model import Task, TaskSettings, TaskWarning
@@ -30,9 +30,6 @@ from .reader import describe
 from .scripts import check_script
 from .settings import parse_settings
 from .yaml12 import YamlError, load_yaml
-
-VERIFIER_NAMES = ("verifier", "tests")
-SOLUTION_NAMES = ("oracle", "solution")
 
 Layout = Literal["a", "b"]
 
@@ -61,7 +58,7 @@ def load_task(path: Path | str, *, dataset: Path | None = None) -> Task:
     name = safe_name(given.name)
     warnings: list[TaskWarning] = []
     parts = read_parts(folder, name=name, bounds=bounds, warnings=warnings)
-    dockerfile, context = _environment(folder, parts.settings, name, bounds, warnings)
+    dockerfile, context = find_build(folder, parts.settings, name, bounds, warnings)
     context_digest = None
     if context is not None:
         context_digest = digest(walk(context, bounds, lambda _: False))
@@ -253,7 +250,7 @@ def _verifier(folder: Path, layout: Layout, bounds: Bounds, warnings: list[TaskW
             f"no verifier: there is neither {names[0]}/test.sh nor {names[1]}/test.sh", file=folder
         )
     chosen = folder / (with_test or there)[0]
-    _real_folder(chosen, bounds, what="the verifier")
+    real_folder(chosen, bounds, what="the verifier")
     test = chosen / "test.sh"
     if not present(test):
         raise TaskError(
@@ -288,7 +285,7 @@ def _solution(
     if not there:
         return None
     chosen = folder / (with_script or there)[0]
-    _real_folder(chosen, bounds, what="the reference solution")
+    real_folder(chosen, bounds, what="the reference solution")
     if not with_script:
         warnings.append(
             TaskWarning(
@@ -305,70 +302,3 @@ def _in_order(names: Sequence[str], layout: Layout) -> tuple[str, str]:
     """The layout's own name first."""
     own, other = names if layout == "a" else reversed(names)
     return own, other
-
-
-def _real_folder(path: Path, bounds: Bounds, *, what: str) -> None:
-    """Raises TaskError for what is no folder, can't be listed, or is a link that leads out."""
-    place = bounds.follow(path)
-    if not place.is_dir():
-        raise TaskError(f"{what} must be a folder, but this is none", file=path)
-    list_folder(place)
-
-
-def _environment(
-    folder: Path,
-    settings: TaskSettings,
-    name: str,
-    bounds: Bounds,
-    warnings: list[TaskWarning],
-) -> tuple[Path | None, Path | None]:
-    """The Dockerfile and its build context. Raises TaskError for a compose file that is needed."""
-    environment = folder / "environment"
-    if not present(environment):
-        return None, None
-    _real_folder(environment, bounds, what="the environment")
-    place = bounds.follow(environment)
-    dockerfile = place / "Dockerfile"
-    real, text = None, ""
-    if present(dockerfile):
-        real = regular_file(dockerfile, bounds, what="the Dockerfile")
-        text = read_text(dockerfile, bounds, what="the Dockerfile")
-        if not text.strip():
-            raise TaskError("the Dockerfile is empty", file=environment / "Dockerfile")
-    sources = copied_sources(text)
-    has_image = real is not None or settings.sandbox.docker_image is not None
-    compose = find_compose(place)
-    if compose is not None and compose.name not in {source.strip("./") for source in sources}:
-        use = compose_use(read_text(compose, bounds, what="the compose file"))
-        if use is None and not has_image:
-            use = "it alone says what the image is"
-        if use is not None:
-            raise TaskError(
-                f"task {name} is refused: it needs its compose file ({use}), and compose files "
-                "are not supported",
-                file=environment / compose.name,
-            )
-    if real is None:
-        return None, None
-    from_root = [
-        source for source in sources if not in_context(source, place) and in_context(source, folder)
-    ]
-    if not from_root:
-        return real, place
-    for source in sources:
-        part = source.strip("./").split("/", 1)[0]
-        if part in ("", "*", *VERIFIER_NAMES, *SOLUTION_NAMES):
-            raise TaskError(
-                f"task {name} is refused: with the task's root as build context (for "
-                f"{from_root[0]!r}), COPY {source} puts the verifier or the solution into the "
-                "image, where the agent can read it; copy what is meant into environment/",
-                file=environment / "Dockerfile",
-            )
-    warnings.append(
-        TaskWarning(
-            "task_context_root",
-            f"{name}: the Dockerfile copies {from_root[0]!r}, which is not in environment/ but at "
-            "the task's root, so the root is the build context",
-        )
-    )
-    return real, folder
