@@ -5,6 +5,7 @@
         TaskError              a task folder can't be used
       CommandRefused           the command makes no sense in the state that things are in
         JobLocked              another process owns the job
+      JobStopped               the log failed under a running job
       SandboxError             a sandbox could not do what was asked
         SandboxUnavailable     no engine, no namespaces
         ImageError             no such image, or it can't be built
@@ -54,6 +55,17 @@ class JobLocked(CommandRefused):
         self.host = host
         super().__init__(
             f"job {job} is run by process {pid} on {host}; wait for it, or stop it first"
+        )
+
+
+class JobStopped(TrialogError):
+    """A job stopped because its log could not be read or written any more."""
+
+    def __init__(self, job: str, reason: str) -> None:
+        self.job = job
+        self.reason = reason
+        super().__init__(
+            f"job {job} stopped: {reason}; once that is mended, `trialog resume {job}` goes on"
         )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import cast
 
 from ...events.errors import LogError, TrialogError
-from ..errors import CommandRefused, ConfigError, SandboxUnavailable
+from ..errors import CommandRefused, ConfigError, JobStopped, SandboxUnavailable
 from ..location import NotFound
 from ..tasks.dataset import TasksError
 from .text import escaped
@@ -76,7 +76,7 @@ def _one(error: BaseException) -> Iterator[str]:
             yield f"error: {len(error.errors)} of {error.chosen} tasks can't be used"
             for one in error.errors:
                 yield f"  {escaped(one)}"
-        case ConfigError() | CommandRefused() | SandboxUnavailable() | NotFound():
+        case ConfigError() | CommandRefused() | JobStopped() | SandboxUnavailable() | NotFound():
             # In these messages what to do next follows the last semicolon.
             message, semicolon, advice = str(error).rpartition("; ")
             yield f"error: {escaped(message if semicolon else error)}"

@@ -337,7 +337,7 @@ class _Execution:
             if self.job.interruption.cancelled:
                 await self.write_files()
         except LogError as error:
-            structlog.get_logger().warning("cut-off not recorded", trial=self.trial, why=str(error))
+            structlog.get_logger().info("cut-off not recorded", trial=self.trial, why=str(error))
 
     def release(self) -> None:
         """Give the sandbox to the reaper, or leave it where it is to be kept."""
@@ -346,7 +346,7 @@ class _Execution:
             try:
                 await self.tell(removal(sandbox_id, seconds=seconds, error=error))
             except LogError as failure:
-                structlog.get_logger().warning(
+                structlog.get_logger().info(
                     "removal not recorded", sandbox=sandbox_id, why=str(failure)
                 )
 

@@ -123,6 +123,7 @@ class Place:
                 limits=self._limits(),
                 mounts=self._folders.mounts(),
                 scratch=self.scratch,
+                kept=self.kept,
                 workspace=workspace,
                 separate_users=(settings.agent.user or settings.verifier.user) is not None,
             )

@@ -19,7 +19,7 @@ from ...events.kinds import EngineFault, JobResumed, JobStarted
 from ...projections.errors import FilesUnwritable
 from ...projections.writer import JobFiles
 from ..agents import agent_by_name
-from ..errors import SandboxError
+from ..errors import JobStopped, SandboxError
 from ..reaper import reaper
 from ..redact import Redactor
 from ..redacting_log import redacting
@@ -242,18 +242,20 @@ async def _run(driver: Driver, record: JobRecord) -> None:
     try:
         await driver.run()
     except Exception as error:
-        if not _of_the_log(error):
-            cause = alone(error)
-            what = f"{type(cause).__name__}: {cause}"
-            await record.tell(EngineFault(error=what, where="job", category="engine_fault"))
+        of_the_log = _of_the_log(error)
+        if of_the_log is not None:
+            raise JobStopped(record.job, str(of_the_log)) from error
+        cause = alone(error)
+        what = f"{type(cause).__name__}: {cause}"
+        await record.tell(EngineFault(error=what, where="job", category="engine_fault"))
         raise
 
 
-def _of_the_log(error: Exception) -> bool:
+def _of_the_log(error: Exception) -> LogError | None:
     if isinstance(error, ExceptionGroup):
         inner = cast("ExceptionGroup[Exception]", error).exceptions
-        return any(_of_the_log(one) for one in inner)
-    return isinstance(error, LogError)
+        return next((found for one in inner if (found := _of_the_log(one))), None)
+    return error if isinstance(error, LogError) else None
 
 
 async def _clear_up(services: Services, watch: Watcher) -> None:
