@@ -104,7 +104,11 @@ async def read_report(context: AgentContext, *, since: str) -> Report:
         turns += 1
         events.append(await _taken(action, turns, since, context))
     if malformed > MOST_WARNINGS:
-        events.append(_warning("agent_report_malformed", f"{malformed} lines are no actions"))
+        events.append(
+            _warning(
+                "agent_report_malformed", f"{malformed} lines of the agent's report are no actions"
+            )
+        )
     if remark is not None:
         events.append(_warning("agent_report_cut", remark))
     return Report(events=events, turns=turns)
@@ -165,8 +169,12 @@ def _parse(line: bytes) -> ReportedAction | str:
         action = msgspec.convert(value, ReportedAction)
     except msgspec.ValidationError as error:
         return str(error)
-    except (ValueError, RecursionError) as error:
-        return f"not JSON ({type(error).__name__})"
+    except RecursionError:
+        return "nested too deeply"
+    except json.JSONDecodeError as error:
+        return f"not JSON: {error.msg}"
+    except ValueError:
+        return "not JSON: NaN, or a number of too many digits"
     if action.started_at is not None and _time(action.started_at) is None:
         return f"started_at is no time with a zone: {action.started_at[:40]!r}"
     return action
@@ -215,7 +223,9 @@ async def _taken(
 def _malformed(number: int, why: str, line: bytes) -> WarningRaised:
     more = f"… ({len(line)} bytes)" if len(line) > _EXCERPT else ""
     excerpt = line[:_EXCERPT].decode("utf-8", "replace")
-    return _warning("agent_report_malformed", f"line {number}: {why}: {excerpt}{more}")
+    return _warning(
+        "agent_report_malformed", f"the agent's report, line {number}: {why}: {excerpt}{more}"
+    )
 
 
 def _warning(code: str, message: str) -> WarningRaised:

@@ -185,15 +185,12 @@ class TrialFolders:
         _make_open(folder)
         return list_leftovers(aside)
 
-    async def fill_verifier(self, source: Path, digests: Mapping[str, str]) -> None:
-        """Copy the verifier's files in from the job's snapshot, a private copy of this trial's.
+    def fill_verifier(self, source: Path, digests: Mapping[str, str]) -> None:
+        """Copy the verifier's files in from the job's snapshot, for this trial alone; blocks.
 
         Each file's bytes are checked against its recorded SHA-256 (hex) by its path in the folder.
         Raises VerifierDigestMismatch; then no file may be run.
         """
-        await to_thread.run_sync(self._fill_verifier, source, digests)
-
-    def _fill_verifier(self, source: Path, digests: Mapping[str, str]) -> None:
         copied = _copy(source, self.verifier)
         recorded = {path: digest.removeprefix("sha256:") for path, digest in digests.items()}
         for path in sorted(recorded.keys() | copied.keys()):

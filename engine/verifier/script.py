@@ -166,7 +166,6 @@ async def run_script_verifier(
         return ScriptResult(events=[*lost, failed])
 
     try:
-        await folders.fill_verifier(script.source, script.files)
         command = await to_thread.run_sync(_command, script, folders)
         exit = await sandbox.run(command, capture.feed)
         files = await _read_files(sandbox, folders)
@@ -212,6 +211,8 @@ async def run_script_verifier(
 
 
 def _command(script: ScriptVerifier, folders: TrialFolders) -> Command:
+    """Copy the verifier's files in; the command that runs the script."""
+    folders.fill_verifier(script.source, script.files)
     inside = folders.verifier_targets[0]
     return Command(
         argv=[*interpreter(folders.verifier / SCRIPT), f"{inside}/{SCRIPT}"],

@@ -109,11 +109,17 @@ async def test_no_report(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        (b"hello", "not JSON (JSONDecodeError)"),
-        (b'{"command": "ls"', "not JSON (JSONDecodeError)"),
-        (b'{"command": "ls", "duration_sec": NaN}', "not JSON (ValueError)"),
-        (b"[" * 100_000, "not JSON (RecursionError)"),
-        (b'{"command": "x", "exit_code": ' + b"9" * 5000 + b"}", "not JSON (ValueError)"),
+        (b"hello", "not JSON: Expecting value"),
+        (b'{"command": "ls"', "not JSON: Expecting ',' delimiter"),
+        (
+            b'{"command": "ls", "duration_sec": NaN}',
+            "not JSON: NaN, or a number of too many digits",
+        ),
+        (b"[" * 100_000, "nested too deeply"),
+        (
+            b'{"command": "x", "exit_code": ' + b"9" * 5000 + b"}",
+            "not JSON: NaN, or a number of too many digits",
+        ),
         (b"[]", "Expected `object`, got `array`"),
         (b"{}", "Object missing required field `command`"),
         (b'{"command": 1}', "Expected `str | array`, got `int` - at `$.command`"),
@@ -123,7 +129,7 @@ async def test_no_report(bench: Bench) -> None:
         (b'{"command": "x", "duration_sec": 1e400}', "Expected `float` <= 1000000000.0"),
         (b'{"command": "x", "started_at": "yesterday"}', "started_at is no time with a zone"),
         (b'{"command": "x", "started_at": "2026-01-01T00:00:00"}', "started_at is no time"),
-        (b"\xff\xfe\x00", "not JSON (JSONDecodeError)"),
+        (b"\xff\xfe\x00", "not JSON: Expecting value"),
     ],
 )
 async def test_malformed_lines(bench: Bench, line: bytes, why: str) -> None:
@@ -132,7 +138,7 @@ async def test_malformed_lines(bench: Bench, line: bytes, why: str) -> None:
     assert [a.arguments for a in actions(found)] == [{"command": "before"}, {"command": "after"}]
     [(code, message)] = warnings(found)
     assert code == "agent_report_malformed"
-    assert message.startswith(f"line 2: {why}")
+    assert message.startswith(f"the agent's report, line 2: {why}")
     assert line[:20].decode("utf-8", "replace") in message
     assert len(message) < 800
 
@@ -141,7 +147,10 @@ async def test_many_malformed_lines(bench: Bench) -> None:
     """Twenty are shown, all are counted."""
     found = await report(bench, *[b"x"] * 50)
     assert len(warnings(found)) == 21
-    assert warnings(found)[-1] == ("agent_report_malformed", "50 lines are no actions")
+    assert warnings(found)[-1] == (
+        "agent_report_malformed",
+        "50 lines of the agent's report are no actions",
+    )
 
 
 async def test_dollar_keys_and_large_outputs(bench: Bench) -> None:

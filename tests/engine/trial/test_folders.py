@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from anyio import to_thread
 
 from trialog.engine.trial.folders import (
     TamperUncleared,
@@ -381,7 +382,7 @@ def test_leftovers_of_another_user(tmp_path: Path, refusals: Refusals) -> None:
 
 async def test_verifier_files_come_in(folders: TrialFolders, verifier: Path) -> None:
     """The files are copied with their modes, readable by any user; the snapshot is not touched."""
-    await folders.fill_verifier(verifier, digests(verifier))
+    await to_thread.run_sync(folders.fill_verifier, verifier, digests(verifier))
     assert (folders.verifier / "data" / "expected.bin").read_bytes() == b"\x00\xff"
     assert mode(folders.verifier / "test.sh") == 0o644
     assert mode(folders.verifier / "tool") == 0o755
@@ -415,7 +416,7 @@ async def test_changed_verifier_is_refused(
             (verifier / "more").symlink_to("/app")
             expected = ("more", "nothing", "a symbolic link")
     with pytest.raises(VerifierDigestMismatch) as caught:
-        await folders.fill_verifier(verifier, recorded)
+        await to_thread.run_sync(folders.fill_verifier, verifier, recorded)
     path, before, after = expected
     assert caught.value.category == "verifier_digest_mismatch"
     assert str(caught.value).startswith(f"{path}: recorded {before}, found {after}; ")
@@ -424,18 +425,18 @@ async def test_changed_verifier_is_refused(
 async def test_digests_may_name_their_algorithm(folders: TrialFolders, verifier: Path) -> None:
     """A digest with or without ``sha256:`` before it is the same."""
     recorded = {path: f"sha256:{digest}" for path, digest in digests(verifier).items()}
-    await folders.fill_verifier(verifier, recorded)
+    await to_thread.run_sync(folders.fill_verifier, verifier, recorded)
 
 
 async def test_it_is_quick(tmp_path: Path, verifier: Path, blobs: BlobStore) -> None:
-    """All of a trial's folders cost a few milliseconds (the best of ten trials)."""
+    """All of a trial's folders cost a few milliseconds of processor time (the best of ten)."""
     recorded = digests(verifier)
     best = 1.0
     for number in range(10):
-        began = time.perf_counter()
+        began = time.process_time()
         folders = TrialFolders(tmp_path / f"scratch{number}", workspace="/app")
         await folders.prepare(prompt="do it")
         await folders.close_agent_phase(blobs)
-        await folders.fill_verifier(verifier, recorded)
-        best = min(best, time.perf_counter() - began)
-    assert best < 0.02
+        await to_thread.run_sync(folders.fill_verifier, verifier, recorded)
+        best = min(best, time.process_time() - began)
+    assert best < 0.01
