@@ -21,17 +21,25 @@ from .writer import BlobPut, T
 
 
 class SqliteBlobs:
-    """A BlobStore; `put_small` gives a blob to the log's writer."""
+    """A BlobStore; `put_small` gives a blob to the log's writer, `check` says whether it may."""
 
-    def __init__(self, path: Path, readers: Readers, put_small: Callable[[Blob], BlobPut]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        readers: Readers,
+        put_small: Callable[[Blob], BlobPut],
+        check: Callable[[], None],
+    ) -> None:
         self._path = path
         self._folder = BlobFolder(path.parent / "blobs")
         self._readers = readers
         self._put_small = put_small
+        self._check = check
 
     async def put(self, data: bytes) -> BlobRef:
         """Store bytes; they are durable when this returns."""
         if len(data) >= FILE_LIMIT:
+            self._check()
             return await self._in_thread(partial(self._folder.put, data))
         ref = blob_ref(data)
         await self._put_small(Blob(digest_of(ref), bytes(data)))
@@ -39,12 +47,14 @@ class SqliteBlobs:
 
     async def put_file(self, path: Path) -> BlobRef:
         """Store a file's bytes without reading them into memory at once."""
+        self._check()
         result = await self._in_thread(partial(self._put_file, path))
         return result if isinstance(result, BlobRef) else await self.put(result)
 
     @asynccontextmanager
     async def writer(self) -> AsyncGenerator[SqliteBlobWriter]:
         """A blob of unknown length; leaving without a commit leaves nothing behind."""
+        self._check()
         writer = SqliteBlobWriter(self, self._folder)
         try:
             yield writer

@@ -33,7 +33,7 @@ class SqliteLog:
         self._readers = Readers(path)
         self._writer: Writer | None = None
         self._changed = anyio.Event()
-        self._blobs = SqliteBlobs(path, self._readers, self._put_small)
+        self._blobs = SqliteBlobs(path, self._readers, self._put_small, self._check)
         self._log_id = ""
 
     async def start(self, *, readonly: bool, create: bool, log_id: str) -> None:
@@ -65,12 +65,12 @@ class SqliteLog:
         self, stream: str, expected_version: int, events: Sequence[NewEvent]
     ) -> Ticket[Appended]:
         """Append all events or none; see `EventLog.append`."""
-        drafts = draft_all(stream, events)
+        ticket = Append(stream, expected_version, draft_all(stream, events))
         if self._writer is None:
-            ticket = Append(stream, expected_version, drafts)
             ticket.fail(self._is_readonly())
-            return ticket
-        return self._writer.append(stream, expected_version, drafts)
+        else:
+            self._writer.append(ticket)
+        return ticket
 
     async def head(self, stream: str) -> Head:
         """Version and hash of a stream's last event."""
@@ -121,9 +121,10 @@ class SqliteLog:
     async def aclose(self) -> None:
         """Write what is queued, then close."""
         with anyio.CancelScope(shield=True):
-            if self._writer is not None:
-                await self._writer.close()
             await self._readers.close()
+            if self._writer is not None:
+                # Last, for only a connection that may write tidies up the write-ahead log.
+                await self._writer.close()
             self._committed()
 
     def _committed(self) -> None:
@@ -131,11 +132,18 @@ class SqliteLog:
         self._changed = anyio.Event()
 
     def _put_small(self, blob: Blob) -> BlobPut:
+        put = BlobPut(blob)
         if self._writer is None:
-            ticket = BlobPut(blob)
-            ticket.fail(self._is_readonly())
-            return ticket
-        return self._writer.put(blob)
+            put.fail(self._is_readonly())
+        else:
+            self._writer.put(put)
+        return put
+
+    def _check(self) -> None:
+        """Raise what an append would."""
+        if self._writer is None:
+            raise self._is_readonly()
+        self._writer.check()
 
     def _is_readonly(self) -> LogUnavailable:
         return LogUnavailable(self._path, "it was opened only to read")

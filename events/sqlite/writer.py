@@ -87,25 +87,26 @@ class Writer:
         _ = await self._connection
         self._task = asyncio.get_running_loop().create_task(self._run())
 
-    def append(self, stream: str, expected: int, drafts: list[Draft]) -> Append:
+    def append(self, ticket: Append) -> None:
         """Queue an append."""
-        ticket = Append(stream, expected, drafts)
         if self._refusal is not None:
             ticket.fail(self._refusal)
         else:
             self._appends.append(ticket)
             self._rouse()
-        return ticket
 
-    def put(self, blob: Blob) -> BlobPut:
+    def put(self, ticket: BlobPut) -> None:
         """Queue a small blob; it is committed no later than any append queued after it."""
-        ticket = BlobPut(blob)
         if self._refusal is not None:
             ticket.fail(self._refusal)
         else:
             self._blobs.append(ticket)
             self._rouse()
-        return ticket
+
+    def check(self) -> None:
+        """Raise what an append would be refused with."""
+        if self._refusal is not None:
+            raise self._refusal.with_traceback(None)
 
     async def close(self) -> None:
         """Commit what is queued, then close the file."""

@@ -65,6 +65,17 @@ async def append(path: str, stream: str, size: str, count: str, length: str, *mo
                     say("failed", error=type(error).__name__, message=str(error))
 
 
+async def nobody(command: str, *words: str) -> None:
+    """Become a plain user, who may not reach the modules of this project any more."""
+    import trialog.events.sqlite.store
+
+    assert trialog.events.sqlite.store
+    os.setgroups([])
+    os.setresgid(65534, 65534, 65534)
+    os.setresuid(65534, 65534, 65534)
+    await COMMANDS[command](*words)
+
+
 async def read(path: str) -> None:
     """Say how many events there are, opened only to read; and that appending is refused."""
     async with open_log(path, readonly=True) as log:
@@ -101,6 +112,10 @@ async def full(path: str, ballast: str) -> None:
     acknowledged = 0
     async with open_log(path) as log:
         try:
+            await log.blobs.put(os.urandom(3_000_000))
+        except LogUnavailable as error:
+            say("blob", message=str(error))
+        try:
             while True:
                 acknowledged = (await log.append("job/a", acknowledged, some(1, 10_000))).version
         except LogUnavailable as error:
@@ -109,10 +124,6 @@ async def full(path: str, ballast: str) -> None:
             await log.append("job/b", 0, some(1, 1))
         except LogUnavailable as error:
             say("failed", error=type(error).__name__, message=str(error), after=0)
-        try:
-            await log.blobs.put(os.urandom(1_000_000))
-        except LogUnavailable as error:
-            say("blob", message=str(error))
     Path(ballast).unlink()
     async with open_log(path) as log:
         head = await log.head("job/a")
@@ -154,6 +165,7 @@ def fail_syncs() -> None:
 
 COMMANDS: dict[str, Callable[..., Coroutine[Any, Any, None]]] = {
     "append": append,
+    "nobody": nobody,
     "read": read,
     "hold": hold,
     "full": full,
@@ -161,9 +173,4 @@ COMMANDS: dict[str, Callable[..., Coroutine[Any, Any, None]]] = {
 
 if __name__ == "__main__":
     words = sys.argv[1:]
-    if words[0] == "nobody":
-        words.pop(0)
-        os.setgroups([])
-        os.setresgid(65534, 65534, 65534)
-        os.setresuid(65534, 65534, 65534)
     anyio.run(COMMANDS[words[0]], *words[1:])
