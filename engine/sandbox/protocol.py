@@ -77,6 +77,8 @@ class SandboxSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A folder of the host for this sandbox alone; backends keep their files in it."""
     workspace: Path | None = None
     """A saved workspace (see `save_tree`) to start from, exactly, in place of the image's."""
+    kept: bool = False
+    """It stays after its engine's end, until somebody asks to clean up."""
     separate_users: bool = False
     """A phase will run as a user other than the image's."""
 
@@ -193,7 +195,10 @@ class SandboxBackend(Protocol):
         ...
 
     async def reap(self, *, log_id: str | None = None) -> list[str]:
-        """Remove what dead engines left behind (of this log, or of any): names of what went."""
+        """Remove what dead engines left behind: names of what went.
+
+        Of one log: less the sandboxes that were kept on purpose. Of any (null): those, too.
+        """
         ...
 
     async def aclose(self) -> None:

@@ -113,6 +113,7 @@ class BubblewrapBackend:
             folder=str(own),
             log_id=spec.log_id,
             trial=spec.trial,
+            kept=spec.kept,
             groups=[] if held.group is None else [str(path) for path in held.group.folders],
         )
         sandbox = BubblewrapSandbox(box_id, own, layout, held, spec.limits.network, self._state)

@@ -27,6 +27,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     log_id: str | None = None
     trial: str | None = None
     groups: list[str] = []
+    kept: bool = False
+    """It stays after its engine's end on purpose."""
 
 
 def state_folder() -> Path:
@@ -59,7 +61,10 @@ def forget_record(state: Path, record_id: str) -> None:
 
 
 def reap_dead(state: Path, log_id: str | None) -> list[str]:
-    """Remove what dead engines left, of one log or of any; names of the trials."""
+    """Remove what dead engines left; names of the trials.
+
+    With a log: what belongs to it, and nothing that was kept on purpose.
+    """
     gone: list[str] = []
     for file in sorted(state.glob("*.json")):
         try:
@@ -69,7 +74,7 @@ def reap_dead(state: Path, log_id: str | None) -> list[str]:
         owner = parse_owner(record.owner)
         if owner is None or not is_dead(owner):
             continue
-        if log_id is not None and record.log_id not in (None, log_id):
+        if log_id is not None and (record.kept or record.log_id not in (None, log_id)):
             continue
         for pid in find_phases(record.id):
             _kill(pid)

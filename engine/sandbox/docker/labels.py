@@ -12,6 +12,8 @@ JOB = "trialog.job"
 TRIAL = "trialog.trial"
 LOG = "trialog.log"
 OWNER = "trialog.owner"
+KEPT = "trialog.kept"
+"""On what stays after its engine's end on purpose."""
 WAY = "trialog.way"
 """`direct` or `exec`: how phases run in a container."""
 
@@ -25,7 +27,8 @@ def own_labels() -> dict[str, str]:
 
 def trial_labels(spec: SandboxSpec) -> dict[str, str]:
     """Labels of everything that is made for a trial."""
-    return {**own_labels(), JOB: spec.job, TRIAL: spec.trial, LOG: spec.log_id}
+    kept = {KEPT: "yes"} if spec.kept else {}
+    return {**own_labels(), JOB: spec.job, TRIAL: spec.trial, LOG: spec.log_id, **kept}
 
 
 def owner_of(labels: dict[str, str] | None) -> Owner | None:

@@ -9,20 +9,20 @@ from anyio import to_thread
 from ...errors import SandboxError
 from ..owner import is_dead
 from .api import Engine
-from .labels import LOG, OWNER, owner_of
+from .labels import KEPT, LOG, OWNER, owner_of
 
 
 async def reap(engine: Engine, log_id: str | None) -> list[str]:
     """Remove containers, then networks and volumes, of dead engines of this host: their names.
 
-    With a log: only what belongs to it (a network belongs to a process and no log). What can't be
-    removed is left for the next time.
+    With a log: only what belongs to it (a network belongs to a process and no log), and nothing
+    that was kept on purpose. What can't be removed is left for the next time.
     """
     gone: list[str] = []
     for kind in ("containers", "networks", "volumes"):
         for found in await engine.labelled(kind, OWNER):
             labels: dict[str, str] = found.get("Labels") or {}
-            if log_id is not None and labels.get(LOG, log_id) != log_id:
+            if log_id is not None and (labels.get(LOG, log_id) != log_id or KEPT in labels):
                 continue
             owner = owner_of(labels)
             if owner is None or not await to_thread.run_sync(is_dead, owner):
