@@ -1,14 +1,23 @@
-"""What engines that died left behind: containers, networks, processes, folders."""
+"""What engines that died left behind, and what was kept: sandboxes, processes, folders."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from anyio import to_thread
 
-from ..errors import SandboxError, SandboxUnavailable
+from ...events.codec import decode_or_none
+from ...events.errors import LogError
+from ...events.kinds import TrialStarted
+from ...events.log import EventLog
+from ..archive import remove_tree
+from ..errors import JobLocked, SandboxError, SandboxUnavailable
+from ..job.lock import own
+from ..job.place import KEPT
 from ..sandbox.choose import choose
 from ..scratch import sweep
 from .failure import EXIT_FAILED, EXIT_OK
-from .session import Request, place_of
+from .session import Request, opened, place_of
 from .text import escaped, plural
 
 __all__ = ("clean_up",)
@@ -34,8 +43,11 @@ async def clean_up(request: Request, *, sandbox: str) -> int:
             code = EXIT_FAILED
         finally:
             await backend.aclose()
-    place = await to_thread.run_sync(place_of, request, None)
-    gone += [("folder", name) for name in await to_thread.run_sync(sweep, place.folder)]
+    try:
+        gone += [("folder", name) for name in await _folders(request)]
+    except (LogError, OSError) as error:
+        terminal.message(f"error: {escaped(error)}")
+        code = EXIT_FAILED
     for kind, thing in gone:
         if terminal.json:
             terminal.data({"kind": kind, "removed": thing})
@@ -44,3 +56,35 @@ async def clean_up(request: Request, *, sandbox: str) -> int:
     if not terminal.json:
         terminal.line(f"{plural(len(gone), 'thing')} removed" if gone else "nothing was left")
     return code
+
+
+async def _folders(request: Request) -> list[str]:
+    """Remove the folders below the log's: of dead engines, and of sandboxes that were kept."""
+    place = await to_thread.run_sync(place_of, request, None)
+    gone = await to_thread.run_sync(sweep, place.folder)
+    kept = await to_thread.run_sync(_listed, place.folder / KEPT)
+    if not kept:
+        return gone
+    async with opened(request) as session:
+        for folder in kept:
+            if await _is_over(session.log, place.folder, folder.name):
+                await to_thread.run_sync(remove_tree, folder)
+                gone.append(f"{KEPT}/{folder.name}")
+    return gone
+
+
+def _listed(folder: Path) -> list[Path]:
+    return sorted(folder.iterdir()) if folder.is_dir() else []
+
+
+async def _is_over(log: EventLog, jobs_folder: Path, trial: str) -> bool:
+    """Whether no process runs the trial's job any more."""
+    first = await log.read(f"trial/{trial}", limit=1)
+    started = decode_or_none(first[0]) if first else None
+    if not isinstance(started, TrialStarted):
+        return True
+    try:
+        async with own(jobs_folder, started.job):
+            return True
+    except JobLocked:
+        return False

@@ -241,6 +241,8 @@ def test_a_kept_sandbox(user: User, make_task: MakeTask) -> None:
     assert user.run("exec", kept, "--", "cat", "answer.txt", code=0).out == "42\n"
     ran = user.run("clean", *BWRAP, code=0)
     assert f"removed (bubblewrap): {kept}" in ran.lines
+    assert f"removed (folder): .kept/{kept}" in ran.lines
+    assert list((user.home / "jobs/.kept").iterdir()) == []
     ran = user.run("exec", kept, "--", "true")
     assert ran.code != 0
     assert ran.err.startswith("error: ")
