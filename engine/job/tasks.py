@@ -32,6 +32,7 @@ async def _take(task: Task, blobs: BlobStore) -> TaskSnapshot:
         task=task.name,
         digest=task.digest,
         path=str(task.path),
+        dataset=str(task.dataset) if task.dataset else None,
         layout=task.layout,
         snapshot=await blobs.put(packed),
         environment_digest=task.environment_digest,
@@ -101,8 +102,9 @@ class TaskInJob:
         if self._digest is not None:
             return None, None
         path = Path(self.snapshot.path)
+        dataset = Path(self.snapshot.dataset) if self.snapshot.dataset else None
         try:
-            now = load_task(path)
+            now = load_task(path, dataset=dataset)
         except TaskError as error:
             raise ImageError(
                 f"task {self.task.name}: its image was never built, and its folder can't be "

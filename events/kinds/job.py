@@ -17,6 +17,8 @@ class TaskSnapshot(Part, frozen=True, kw_only=True):
     """SHA-256 over the folder's files; see docs."""
     path: str
     """Where the folder was."""
+    dataset: str | None = None
+    """The folder that its links may lead into."""
     layout: Literal["a", "b", "project"]
     snapshot: BlobRef
     """Prompt, settings, verifier and solution: a deterministic zstd-compressed tar."""
