@@ -241,7 +241,7 @@ CATEGORIES: dict[str, Category] = {
         "infrastructure",
     ),
     "reward_tampered": Category(
-        "Something the agent left in the reward's place could not be removed, so nothing was graded.",
+        "Something the agent left in the reward's place can't be removed, so nothing was graded.",
         "Read the tamper entries in result.json.",
         "infrastructure",
     ),
