@@ -439,4 +439,4 @@ async def test_it_is_quick(tmp_path: Path, verifier: Path, blobs: BlobStore) -> 
         await folders.close_agent_phase(blobs)
         await to_thread.run_sync(folders.fill_verifier, verifier, recorded)
         best = min(best, time.process_time() - began)
-    assert best < 0.01
+    assert best < 0.03
