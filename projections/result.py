@@ -254,8 +254,8 @@ def _verifier_error(view: TrialView, outcome: str) -> tuple[Text | None, str | N
 
 def _reward_totals(view: TrialView) -> dict[str, RewardTotals]:
     given: dict[str, tuple[list[float], list[float]]] = {}
-    for happened in view.ledger[: view.ledger_at_finish]:
-        match happened.payload:
+    for _, payload in view.ledger[: view.ledger_at_finish]:
+        match payload:
             case StepRewarded(verifier=verifier, value=value):
                 given.setdefault(verifier, ([], []))[0].append(value)
             case HindsightCredited(verifier=verifier, value=value):

@@ -12,16 +12,18 @@ from typing import Literal, assert_never
 
 import msgspec
 
+from ..events.envelope import RecordedEvent
 from ..events.kinds import (
     HindsightCredited,
     HumanReviewSubmitted,
     StepRewarded,
+    StepRewardFailed,
     VerifierScored,
 )
 from ..events.kinds.parts import Target
 from ..events.values import Json
 from .document import compact, line
-from .trial import Rewarded, TrialView
+from .trial import Rewarding, TrialView
 
 Source = Literal["step", "hindsight", "verifier", "judge", "human"]
 
@@ -64,17 +66,19 @@ def reward_lines(view: TrialView) -> list[RewardLine]:
     """Every reward once, in the order of the stream."""
     seen: dict[str, RewardLine] = {}
     places: Counter[bytes] = Counter()
-    for happened in view.ledger:
-        reward = _line(view, happened, places)
+    for event, payload in view.ledger:
+        reward = _line(view, event, payload, places)
         if reward is not None:
             seen.setdefault(reward.record_id, reward)
     return list(seen.values())
 
 
-def _line(view: TrialView, happened: Rewarded, places: Counter[bytes]) -> RewardLine | None:
+def _line(
+    view: TrialView, event: RecordedEvent, payload: Rewarding, places: Counter[bytes]
+) -> RewardLine | None:
     trial = view.started.trial
     source: Source
-    match happened.payload:
+    match payload:
         case StepRewarded() | HindsightCredited() as given:
             source = "step" if isinstance(given, StepRewarded) else "hindsight"
             target = _target(given.target)
@@ -89,7 +93,7 @@ def _line(view: TrialView, happened: Rewarded, places: Counter[bytes]) -> Reward
                 verifier=given.verifier,
                 version=given.version,
                 app=given.app,
-                created_at=happened.at,
+                created_at=event.at,
                 metadata=given.metadata,
                 granularity="terminal" if target.kind == "verdict" else "step",
                 space=given.space,
@@ -99,22 +103,24 @@ def _line(view: TrialView, happened: Rewarded, places: Counter[bytes]) -> Reward
                 return None  # no reward; or a person's, whose line is the submission's
             source = "judge" if scored.verifier_kind == "agent" else "verifier"
             return _terminal(
-                trial, happened, source, scored.verifier, scored.version, scored.score,
+                trial, event, source, scored.verifier, scored.version, scored.score,
                 scored.weight, places,
             )  # fmt: skip
         case HumanReviewSubmitted() as submitted:
             asked = view.grading[submitted.verifier].requested
             return _terminal(
-                trial, happened, "human", submitted.verifier, asked.version if asked else None,
+                trial, event, "human", submitted.verifier, asked.version if asked else None,
                 submitted.score, asked.weight if asked else 1.0, places,
             )  # fmt: skip
+        case StepRewardFailed():
+            return None
         case _:
-            assert_never(happened.payload)
+            assert_never(payload)
 
 
 def _terminal(
     trial: str,
-    happened: Rewarded,
+    event: RecordedEvent,
     source: Source,
     verifier: str,
     version: str | None,
@@ -122,7 +128,7 @@ def _terminal(
     weight: float,
     places: Counter[bytes],
 ) -> RewardLine:
-    target = TargetLine("verdict", happened.id)
+    target = TargetLine("verdict", event.id)
     return RewardLine(
         record_id=_record_id(trial, source, verifier, version, target, places, None),
         target=target,
@@ -132,7 +138,7 @@ def _terminal(
         verifier=verifier,
         version=version,
         app=None,
-        created_at=happened.at,
+        created_at=event.at,
         metadata={},
         granularity="terminal",
         space="output",

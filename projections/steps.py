@@ -12,13 +12,22 @@ from typing import cast
 import msgspec
 
 from ..events.errors import LogCorrupt
-from ..events.kinds import ActionTaken, EnvironmentReset
+from ..events.kinds import ActionTaken, EnvironmentReset, StepRewarded, StepRewardFailed
 from ..events.kinds.parts import StateChange
 from ..events.values import BlobRef, Json, Text
 from .document import compact, line, seconds
 from .patch import PatchError, apply_patch
 from .texts import reference
-from .trial import StepReward, TrialView
+from .trial import TrialView, with_line
+
+
+class StepReward(msgspec.Struct, frozen=True):
+    """What one verifier said of one step."""
+
+    verifier: str
+    version: str
+    value: float | None
+    error: Text | None
 
 
 class StepLine(msgspec.Struct, frozen=True):
@@ -33,7 +42,7 @@ class StepLine(msgspec.Struct, frozen=True):
     error: Text | None
     previous_state: msgspec.Raw | None
     current_state: msgspec.Raw | None
-    rewards: tuple[StepReward, ...]
+    rewards: Sequence[StepReward]
     started_at: str
     duration_sec: float | None
 
@@ -43,22 +52,23 @@ def steps(view: TrialView, blobs: Mapping[str, bytes]) -> bytes:
 
     Raises LogCorrupt where a patch does not fit the state it was made for.
     """
+    rewards = _rewards(view)
     world: dict[str, _State] = {}
     lines: list[bytes] = []
-    for happened in view.history:
-        match happened.payload:
+    for event, payload in view.history:
+        match payload:
             case EnvironmentReset(apps=apps):
                 world.update((name, _State(app.state)) for name, app in apps.items())
             case ActionTaken() as step:
                 previous = world.get(step.app)
                 previous_raw = previous.raw if previous else None
                 if step.states:
-                    _change(world, step.states, blobs, happened.id)
+                    _change(world, step.states, blobs, event.id)
                 current = world.get(step.app)
                 lines.append(
                     line(
                         StepLine(
-                            happened.id,
+                            event.id,
                             step.turn,
                             step.app,
                             step.action,
@@ -67,7 +77,7 @@ def steps(view: TrialView, blobs: Mapping[str, bytes]) -> bytes:
                             step.error,
                             previous_raw,
                             current.raw if current else None,
-                            view.step_rewards.get(happened.id, ()),
+                            rewards.get(event.id, ()),
                             step.started_at,
                             seconds(step.duration),
                         )
@@ -82,8 +92,8 @@ def state_blobs(view: TrialView) -> list[BlobRef]:
     """The states that are blobs and have patches on them, so that their bytes are needed."""
     latest: dict[str, BlobRef | None] = {}
     needed: list[BlobRef] = []
-    for happened in view.history:
-        match happened.payload:
+    for _, payload in view.history:
+        match payload:
             case EnvironmentReset(apps=apps):
                 latest.update((name, reference(app.state)) for name, app in apps.items())
             case ActionTaken(states=states):
@@ -96,6 +106,23 @@ def state_blobs(view: TrialView) -> list[BlobRef]:
             case _:
                 pass
     return needed
+
+
+def _rewards(view: TrialView) -> dict[str, list[StepReward]]:
+    """What each step got by its end; labels that were applied later are not among it."""
+    found: dict[str, list[StepReward]] = {}
+    for _, given in view.ledger[: view.ledger_at_finish]:
+        match given:
+            case StepRewarded():
+                reward = StepReward(given.verifier, given.version, given.value, None)
+                found.setdefault(given.target.event_id, []).append(reward)
+            case StepRewardFailed():
+                error = with_line(given.error, given.line)
+                reward = StepReward(given.verifier, given.version, None, error)
+                found.setdefault(given.step, []).append(reward)
+            case _:
+                pass
+    return found
 
 
 class _State:

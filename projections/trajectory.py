@@ -105,16 +105,16 @@ def trajectory(view: TrialView, blobs: Mapping[str, bytes]) -> bytes:
     """The file's bytes. `blobs` has those that `trajectory_blobs` names."""
     started, agent = view.started, view.agent_started
     steps = _Steps(blobs)
-    for happened in view.history:
-        match happened.payload:
+    for event, payload in view.history:
+        match payload:
             case ActionTaken() as action:
-                steps.act(happened.id, action)
+                steps.act(event.id, action)
             case AgentMessage() as message:
-                steps.say(happened.at, message)
+                steps.say(event.at, message)
             case ModelCalled() as call:
-                steps.call(happened.id, call)
+                steps.call(event.id, call)
             case EnvironmentReset(observation=observation) if observation is not None:
-                steps.add("user", steps.plain(observation), happened.at)
+                steps.add("user", steps.plain(observation), event.at)
             case _:
                 pass
     if (final := answer(view)) is not None:
@@ -151,8 +151,8 @@ def trajectory(view: TrialView, blobs: Mapping[str, bytes]) -> bytes:
 def trajectory_blobs(view: TrialView) -> Iterator[BlobRef]:
     """The texts that are blobs and are written in full."""
     values: list[Json | Text | None] = [answer(view)]
-    for happened in view.history:
-        match happened.payload:
+    for _, payload in view.history:
+        match payload:
             case ActionTaken() as action:
                 values += (action.arguments, action.observation, action.error)
             case AgentMessage() as message:

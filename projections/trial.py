@@ -79,34 +79,11 @@ from ..events.kinds.parts import Usage
 from ..events.values import Text
 
 Episode: TypeAlias = EnvironmentReset | ActionTaken | ModelCalled | AgentMessage
-"""What steps.jsonl and trajectory.json are made of."""
-Rewarding: TypeAlias = StepRewarded | HindsightCredited | VerifierScored | HumanReviewSubmitted
-"""What rewards.jsonl is made of."""
-
-
-class Happened(msgspec.Struct, frozen=True):
-    """A payload with the part of its envelope that documents show."""
-
-    id: str
-    at: str
-    payload: Episode
-
-
-class Rewarded(msgspec.Struct, frozen=True):
-    """The same, of what gives a reward."""
-
-    id: str
-    at: str
-    payload: Rewarding
-
-
-class StepReward(msgspec.Struct, frozen=True):
-    """What one verifier said of one step."""
-
-    verifier: str
-    version: str
-    value: float | None
-    error: Text | None
+"""What trajectory.json and, with the rewards, steps.jsonl are made of."""
+Rewarding: TypeAlias = (
+    StepRewarded | StepRewardFailed | HindsightCredited | VerifierScored | HumanReviewSubmitted
+)
+"""What rewards.jsonl is made of; and why a reward is missing."""
 
 
 class Grading(msgspec.Struct, frozen=True, kw_only=True):
@@ -171,10 +148,8 @@ class TrialView(msgspec.Struct, frozen=True, kw_only=True):
     hindsight_failures: tuple[HindsightFailed, ...]
     conclusion: TrialScored | TrialUnscored | TrialErrored | None
     finish: Finish | None
-    history: tuple[Happened, ...]
-    step_rewards: dict[str, tuple[StepReward, ...]]
-    """By the step's event id; labels that were applied later are not among them."""
-    ledger: tuple[Rewarded, ...]
+    history: tuple[tuple[RecordedEvent, Episode], ...]
+    ledger: tuple[tuple[RecordedEvent, Rewarding], ...]
     ledger_at_finish: int
     """How many of `ledger` were there when the trial finished, or are there now."""
     blocked: LogCorrupt | None
@@ -223,9 +198,8 @@ class TrialFold:
         self._hindsight_failures: list[HindsightFailed] = []
         self._conclusion: TrialScored | TrialUnscored | TrialErrored | None = None
         self._finish: Finish | None = None
-        self._history: list[Happened] = []
-        self._step_rewards: dict[str, list[StepReward]] = {}
-        self._ledger: list[Rewarded] = []
+        self._history: list[tuple[RecordedEvent, Episode]] = []
+        self._ledger: list[tuple[RecordedEvent, Rewarding]] = []
         self._ledger_at_finish: int | None = None
         self._blocked: LogCorrupt | None = None
 
@@ -239,16 +213,19 @@ class TrialFold:
 
         What can't be decoded ends the fold, unless it may be passed over.
         """
+        if self._blocked is not None:
+            return
+        apply = self._apply
         for event in events:
-            if self._blocked is not None:
-                return
             try:
-                self._apply(event, decode(event))
+                apply(event, decode(event))
             except UnknownEvent as unknown:
                 if not event.ignorable:
                     self._blocked = unknown
+                    return
             except LogCorrupt as corrupt:
                 self._blocked = corrupt
+                return
 
     def record(self) -> TrialView | None:
         """What is known so far; None when the trial has not started."""
@@ -284,7 +261,6 @@ class TrialFold:
             conclusion=self._conclusion,
             finish=self._finish,
             history=tuple(self._history),
-            step_rewards={step: tuple(found) for step, found in self._step_rewards.items()},
             ledger=tuple(self._ledger),
             ledger_at_finish=len(self._ledger) if late is None else late,
             blocked=self._blocked if in_time else None,
@@ -294,10 +270,9 @@ class TrialFold:
     def _apply(self, event: RecordedEvent, payload: Event) -> None:
         """One event. The frequent kinds come first: each case is a test of its own."""
         match payload:
-            case StepRewarded():
-                self._reward_step(event, payload)
-            case HindsightCredited():
-                self._enter(event, payload)
+            case StepRewarded() | HindsightCredited():
+                if self._keep:
+                    self._ledger.append((event, payload))
             case TrialStarted():
                 self._begin(event, payload)
             case _ if self._finish is not None:
@@ -306,7 +281,8 @@ class TrialFold:
                 self._steps += 1
                 if payload.tool_call is not None:
                     self._tool_calls += 1
-                self._remember(event, payload)
+                if self._keep:
+                    self._history.append((event, payload))
             case ModelCalled():
                 self._usages.append(payload.usage)
                 self._remember(event, payload)
@@ -317,6 +293,7 @@ class TrialFold:
                     self._grade(payload.verifier, live=True)
             case StepRewardFailed():
                 self._fail_step(payload)
+                self._enter(event, payload)
             case WarningRaised():
                 self._warnings[payload] = None
             case TamperFound():
@@ -382,11 +359,11 @@ class TrialFold:
 
     def _remember(self, event: RecordedEvent, payload: Episode) -> None:
         if self._keep:
-            self._history.append(Happened(event.id, event.at, payload))
+            self._history.append((event, payload))
 
     def _enter(self, event: RecordedEvent, payload: Rewarding) -> None:
         if self._keep:
-            self._ledger.append(Rewarded(event.id, event.at, payload))
+            self._ledger.append((event, payload))
 
     def _begin(self, event: RecordedEvent, payload: TrialStarted) -> None:
         """The trial starts; what an earlier execution concluded does not hold for this one."""
@@ -407,19 +384,10 @@ class TrialFold:
         before = self._grading.get(verifier, Grading())
         self._grading[verifier] = msgspec.structs.replace(before, **known)
 
-    def _reward_step(self, event: RecordedEvent, payload: StepRewarded) -> None:
-        self._enter(event, payload)
-        if self._keep and self._finish is None:
-            found = self._step_rewards.setdefault(payload.target.event_id, [])
-            found.append(StepReward(payload.verifier, payload.version, payload.value, None))
-
     def _fail_step(self, payload: StepRewardFailed) -> None:
         error = with_line(payload.error, payload.line)
         before = self._reward_failures.get(payload.verifier, Failures(0, error))
         self._reward_failures[payload.verifier] = Failures(before.steps + 1, before.error)
-        if self._keep:
-            found = self._step_rewards.setdefault(payload.step, [])
-            found.append(StepReward(payload.verifier, payload.version, None, error))
 
     def _end(self, event: RecordedEvent, payload: TrialFinished) -> None:
         self._finish = Finish(payload, event.at, event.stream, event.version, event.hash.hex())

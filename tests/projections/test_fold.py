@@ -266,7 +266,7 @@ def test_a_small_fold_keeps_what_a_summary_needs() -> None:
     assert (a.conclusion, a.finish, a.usages, a.steps, a.warnings) == (
         b.conclusion, b.finish, b.usages, b.steps, b.warnings,
     )  # fmt: skip
-    assert ((), (), {}) == (a.history, a.ledger, a.step_rewards)
+    assert ((), ()) == (a.history, a.ledger)
 
 
 def test_going_on_from_an_earlier_execution() -> None:
