@@ -57,6 +57,7 @@ def _exec_in(scratch: Path, argv: list[str], env: dict[str, str]) -> int:
     layout = Layout(spec, own, etc)
     usual, unusual = layout.environment(Command(argv=argv, env=env))
     options = layout.arguments({**usual, **unusual})
+    options.remove("--as-pid-1")  # a shell that is the first process can't be stopped by signals
     if not _terminal_is_safe():
         options.append("--new-session")
     fd = options_file(options)

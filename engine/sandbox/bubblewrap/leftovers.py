@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 from ....events.kinds.parts import Process
@@ -46,3 +47,31 @@ def in_namespace_of(first: int) -> list[Process]:
         if not fields.get("State", "Z").startswith(("Z", "X")):
             found[int(fields["NSpid"].split()[-1])] = fields["Name"]
     return [Process(pid=pid, name=name) for pid, name in sorted(found.items())]
+
+
+def child_of_halted(parent: int) -> int | None:
+    """The child of a process that is being halted, once it is; None when it has none or is gone."""
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        state = _stat(parent)
+        if state is None or state[0] in ("Z", "X"):
+            return None
+        if state[0] in ("T", "t"):
+            break
+        time.sleep(0.001)  # in a worker thread
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            state = _stat(int(entry.name))
+            if state is not None and state[1] == parent:
+                return int(entry.name)
+    return None
+
+
+def _stat(pid: int) -> tuple[str, int] | None:
+    """A process's state and its parent."""
+    try:
+        line = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return None
+    fields = line.rpartition(b")")[2].split()
+    return fields[0].decode(), int(fields[1])

@@ -14,7 +14,7 @@ from anyio import CancelScope, to_thread
 
 from ....events.kinds.parts import Process
 from ...errors import SandboxError, SandboxGone, SandboxUnavailable
-from .leftovers import in_namespace_of, parse_left
+from .leftovers import child_of_halted, in_namespace_of, parse_left
 
 KILL_DEADLINE = 20.0
 """Seconds for the kernel to end what was killed."""
@@ -83,7 +83,7 @@ class Phase:
                 opened += [gate_end, gate]
                 wanted[_BLOCK] = gate_end
                 words += ["--block-fd", str(_BLOCK)]
-            words += ["--new-session", "--", "/bin/sh", "-c", _DRIVER, "sh", *argv]
+            words += ["--new-session", "--", "/bin/sh", "-c", _DRIVER, name, *argv]
             os.set_blocking(output, False)
             os.set_blocking(report, False)
             pid = _spawn(words, wanted, stray)
@@ -213,9 +213,11 @@ class Phase:
             self._stopped = True
             if self._status is None and self._inner is not None:
                 killed = await to_thread.run_sync(in_namespace_of, self._inner)
+            if self._inner is None and self._status is None:
+                await self._find_inner()
             for fd in (self._inner_pidfd, self._pidfd):
                 if fd is not None:
-                    _signal(fd)
+                    _signal(fd, signal.SIGKILL)
             with anyio.move_on_after(KILL_DEADLINE) as deadline:
                 for fd in (self._inner_pidfd, self._pidfd):
                     if fd is not None:
@@ -225,6 +227,16 @@ class Phase:
                     f"process {self._inner} did not end within {KILL_DEADLINE:g} s of being killed"
                 )
         return killed
+
+    async def _find_inner(self) -> None:
+        """Find a first process that bwrap has not told of yet; bwrap is halted meanwhile.
+
+        It would not end with bwrap in the moment between its birth and its wish to do so.
+        """
+        _signal(self._pidfd, signal.SIGSTOP)
+        self._inner = await to_thread.run_sync(child_of_halted, self._pid)
+        if self._inner is not None:
+            self._inner_pidfd = _pidfd(self._inner)
 
     def ended(self, take: Callable[[bytes], None]) -> int:
         """The exit code, after the rest of the output was taken. The phase must be dead."""
@@ -310,9 +322,9 @@ def _pidfd(pid: int) -> int | None:
         return None
 
 
-def _signal(pidfd: int) -> None:
+def _signal(pidfd: int, number: signal.Signals) -> None:
     try:
-        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+        signal.pidfd_send_signal(pidfd, number)
     except ProcessLookupError:
         return
 

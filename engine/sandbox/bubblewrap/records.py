@@ -14,7 +14,7 @@ from ..owner import is_dead, parse_owner
 from .cgroups import remove_group
 
 MARK = "trialog-bwrap:"
-"""Begins the name that a phase's bwrap process has in a list of processes; an id follows."""
+"""Begins the word that a phase's processes have on their command lines; an id follows."""
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,14 +88,14 @@ def reap_dead(state: Path, log_id: str | None) -> list[str]:
 
 
 def find_phases(record_id: str) -> list[int]:
-    """The bwrap processes of a sandbox that run."""
-    wanted = f"{MARK}{record_id}\0".encode()
+    """The processes of a sandbox that carry its name: bwrap and the phase's first one."""
+    wanted = f"\0{MARK}{record_id}\0".encode()
     found: list[int] = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         try:
-            if (entry / "cmdline").read_bytes().startswith(wanted):
+            if wanted in b"\0" + (entry / "cmdline").read_bytes():
                 found.append(int(entry.name))
         except OSError:
             continue

@@ -1,0 +1,227 @@
+"""How phases begin and end, and what is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+import pytest
+from anyio import to_thread
+
+from trialog.engine.errors import SandboxError, SandboxGone, SandboxStartTimeout
+from trialog.engine.sandbox.bubblewrap import BubblewrapBackend, exec_in
+from trialog.engine.sandbox.bubblewrap.leftovers import parse_left
+from trialog.engine.sandbox.bubblewrap.records import Record, find_phases, write_record
+from trialog.engine.sandbox.owner import this_process
+from trialog.engine.sandbox.protocol import Command, Exit
+from trialog.events.kinds.parts import Limits, Process
+
+if TYPE_CHECKING:
+    from conftest import MakeBox
+    from trialog.engine.sandbox.bubblewrap.box import BubblewrapSandbox
+
+pytestmark = pytest.mark.bubblewrap
+
+Run = Callable[..., Awaitable[tuple[Exit, str]]]
+
+
+def marked(mark: str) -> list[int]:
+    """Processes of this machine with a mark on their command line."""
+    found: list[int] = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark.encode() in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for something, for not too long."""
+    with anyio.fail_after(20):
+        while not await to_thread.run_sync(condition):
+            await anyio.sleep(0.01)
+
+
+async def test_left_is_named_on_a_timeout(box: BubblewrapSandbox, run: Run) -> None:
+    """Processes that a timeout kills are named, the command's own among them."""
+    script = "setsid sleep 54321 & echo begun; sleep 54322"
+    ended, printed = await run(box, script, timeout=1)
+    assert (ended.ended_by, ended.code, printed) == ("timeout", None, "begun\n")
+    assert sorted(process.name for process in ended.left).count("sleep") == 2
+    assert marked("54321") == marked("54322") == []
+
+
+async def test_a_phase_that_kills_all_it_can(box: BubblewrapSandbox, run: Run) -> None:
+    """A program that signals everything it sees ends no more than itself and its like."""
+    ended, _ = await run(box, "(sleep 100 &) ; kill -TERM -1; kill -KILL 1; exit 3")
+    assert ended.code in (3, 143)
+    assert (await run(box, "echo next"))[1] == "next\n"
+
+
+async def test_start_timeout(
+    box: BubblewrapSandbox, run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A phase that does not start in time is an error by that name, and nothing of it stays."""
+    fake = anyio.Path(tmp_path / "bwrap")
+    await fake.write_text("#!/bin/sh\nexec sleep 65432\n")
+    await fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    with pytest.raises(SandboxStartTimeout, match=r"within 0\.5 s"):
+        await run(box, "true", start_timeout=0.5)
+    assert marked("65432") == []
+
+
+async def test_killed_from_outside(box: BubblewrapSandbox, run: Run) -> None:
+    """When someone kills the sandbox's process, the sandbox was lost; it is no program's exit."""
+
+    async def kill() -> None:
+        await until(lambda: marked("76543") != [])
+        assert box.phase_id is not None
+        for pid in await to_thread.run_sync(find_phases, box.id):
+            if pid != box.phase_id:
+                os.kill(pid, signal.SIGKILL)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(kill)
+        with pytest.raises(SandboxGone, match="killed from outside by signal 9"):
+            await run(box, "echo begun; sleep 76543")
+    await until(lambda: marked("76543") == [])
+    assert (await run(box, "echo next"))[1] == "next\n"
+
+
+async def test_one_phase_at_a_time(box: BubblewrapSandbox, run: Run) -> None:
+    """A sandbox runs one phase at a time."""
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(run, box, "sleep 87654")
+        await until(lambda: marked("87654") != [])
+        with pytest.raises(SandboxError, match="a phase is running"):
+            await run(box, "true")
+        tasks.cancel_scope.cancel()
+    assert marked("87654") == []
+
+
+async def test_output_that_nobody_takes(box: BubblewrapSandbox) -> None:
+    """When the taker of the output fails, its error comes out, and the phase is dead by then."""
+
+    def take(data: bytes) -> None:
+        raise RuntimeError("no more")
+
+    with pytest.raises(RuntimeError, match="no more"):
+        await box.run(Command(argv=["sh", "-c", "echo x; sleep 98765"]), take)
+    assert marked("98765") == []
+
+
+async def test_outlives_threads(box: BubblewrapSandbox, run: Run) -> None:
+    """A phase does not end with some worker thread of the engine's."""
+    names = {thread.name for thread in threading.enumerate()}
+    ended, printed = await run(box, "sleep 1; echo done")
+    assert (ended.code, printed) == (0, "done\n"), names
+
+
+async def test_given_descriptors_come_back(box: BubblewrapSandbox, run: Run) -> None:
+    """Phases, however they end, leave no descriptor and no zombie behind in the engine."""
+    await run(box, "true")
+    before = await to_thread.run_sync(os.listdir, "/proc/self/fd")
+    for number in range(5):
+        await run(box, f"exit {number}", stdin=b"x" * 200_000)
+        await run(box, "sleep 5", timeout=0.05)
+        with anyio.move_on_after(0.03):
+            await run(box, "sleep 5")
+    after = await to_thread.run_sync(os.listdir, "/proc/self/fd")
+    assert len(after) <= len(before)
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)  # noqa: ASYNC222 - it does not wait
+
+
+@pytest.mark.parametrize("limits", [Limits(), Limits(processes=100)])
+async def test_cancelled_at_any_moment(make_box: MakeBox, run: Run, limits: Limits) -> None:
+    """Wherever a cancellation hits a phase, nothing of it runs afterwards."""
+    box = await make_box(limits=limits)
+    for number in range(40):
+        with anyio.move_on_after(number / 1000):
+            await run(box, "setsid sleep 43210 & sleep 43210")
+        assert await to_thread.run_sync(find_phases, box.id) == []
+        assert marked("43210") == []
+
+
+async def test_duration_and_reuse(box: BubblewrapSandbox, run: Run) -> None:
+    """A phase starts in milliseconds, again and again in one sandbox."""
+    begun = time.monotonic()
+    durations = [(await run(box, "true"))[0].duration for _ in range(10)]
+    assert min(durations) < 0.5
+    assert time.monotonic() - begun < 20
+
+
+def test_reports_of_leftovers() -> None:
+    """Reports are read whatever processes call themselves; ended ones are left out."""
+    report = (
+        b'{ "child-pid": 77 }\nstarted\n'
+        b"left 1 (sh) S 0 1 1\n"
+        b"left 12 (a) b) c) S 1 12 1\n"
+        b"left 13 (gone) Z 1 13 1\n"
+        b"left 14 (cut\n"
+        b"left x (y) S 1\nnoise\n"
+    )
+    assert parse_left(report) == [Process(pid=12, name="a) b) c"), Process(pid=14, name="cut")]
+
+
+async def test_exec_in_a_kept_sandbox(
+    make_box: MakeBox, run: Run, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A command can be run later in a sandbox that was kept: same folders, same isolation."""
+    box = await make_box(env={"TASK": "set"})
+    await run(box, "echo kept >file")
+    script = "cat file; echo $TASK; test -e /work && echo host; id -u; exit 5"
+    code = await exec_in(tmp_path / "scratch0", ["sh", "-c", script], env={"ODD.NAME": "x"})
+    assert code == 5
+    assert capfd.readouterr().out.split() == ["kept", "set", str(os.geteuid())]
+    assert await exec_in(tmp_path / "scratch0", ["sh", "-c", "kill -9 $$"]) == 137
+    with pytest.raises(SandboxError, match="--keep-sandbox"):
+        await exec_in(tmp_path, ["true"])
+
+
+async def test_reap(backend: BubblewrapBackend, make_box: MakeBox, tmp_path: Path) -> None:
+    """What a dead engine left is removed, of one log or of any; what lives stays."""
+    box = await make_box()
+    state = tmp_path / "state"
+    dead = str(this_process()._replace(start="long-ago"))
+
+    def leave(record_id: str, log_id: str | None, trial: str | None) -> Path:
+        folder = tmp_path / f"left-{record_id}"
+        folder.mkdir()
+        (folder / "file").write_text("x")
+        write_record(
+            state,
+            Record(id=record_id, owner=dead, folder=str(folder), log_id=log_id, trial=trial),
+        )
+        return folder
+
+    one = await to_thread.run_sync(leave, "one", "log-a", "trial-a")
+    two = await to_thread.run_sync(leave, "two", "log-b", "trial-b")
+    etc = await to_thread.run_sync(leave, "three", None, None)
+    await anyio.Path(state / "broken.json").write_text("{")
+    assert await backend.reap(log_id="log-a") == ["trial-a"]
+    assert [one.exists(), two.exists(), etc.exists()] == [False, True, False]
+    assert await backend.reap() == ["trial-b"]
+    assert await backend.reap() == []
+    assert not two.exists()
+    await box.run(Command(argv=["true"]), lambda _: None)
+
+
+async def test_records_are_private(
+    backend: BubblewrapBackend, box: BubblewrapSandbox, tmp_path: Path
+) -> None:
+    """Records and the sandbox's own folder are for this user alone."""
+    for folder in (tmp_path / "state", tmp_path / "scratch0" / "bubblewrap"):
+        assert (await anyio.Path(folder).stat()).st_mode & 0o077 == 0
+    await box.remove()
+    await backend.aclose()
+    assert [path async for path in anyio.Path(tmp_path / "state").iterdir()] == []
