@@ -18,7 +18,7 @@ from ...events.errors import LogError
 from ...events.kinds import EngineFault, JobResumed, JobStarted
 from ...projections.errors import FilesUnwritable
 from ...projections.writer import JobFiles
-from ..agents import agent_by_name
+from ..agents import Agent, agent_by_name
 from ..errors import JobStopped, SandboxError
 from ..reaper import reaper
 from ..redact import Redactor
@@ -172,13 +172,30 @@ def _without_result(folder: Path, trials: list[str]) -> list[str]:
 
 
 async def _drive(
+    services: Services, config: JobConfig, started: JobStarted, record: JobRecord, planned: JobPlan,
+    *, agents: Mapping[str, Agent], watch: Watcher, since: int, resumed: bool,
+) -> JobResult:  # fmt: skip
+    """Run what is planned. Raises JobStopped when the log fails under it."""
+    try:
+        return await _drive_in(
+            services, config, started, record, planned,
+            agents=agents, watch=watch, since=since, resumed=resumed,
+        )  # fmt: skip
+    except Exception as error:
+        of_the_log = _of_the_log(error)
+        if of_the_log is not None:
+            raise JobStopped(started.job, str(of_the_log)) from error
+        raise
+
+
+async def _drive_in(
     services: Services,
     config: JobConfig,
     started: JobStarted,
     record: JobRecord,
     planned: JobPlan,
     *,
-    agents: Mapping[str, Any],
+    agents: Mapping[str, Agent],
     watch: Watcher,
     since: int,
     resumed: bool,
@@ -242,12 +259,10 @@ async def _run(driver: Driver, record: JobRecord) -> None:
     try:
         await driver.run()
     except Exception as error:
-        of_the_log = _of_the_log(error)
-        if of_the_log is not None:
-            raise JobStopped(record.job, str(of_the_log)) from error
-        cause = alone(error)
-        what = f"{type(cause).__name__}: {cause}"
-        await record.tell(EngineFault(error=what, where="job", category="engine_fault"))
+        if _of_the_log(error) is None:
+            cause = alone(error)
+            what = f"{type(cause).__name__}: {cause}"
+            await record.tell(EngineFault(error=what, where="job", category="engine_fault"))
         raise
 
 

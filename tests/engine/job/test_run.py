@@ -111,14 +111,16 @@ async def test_a_verifier_that_is_slow_holds_no_agent_up(tmp_path: Path) -> None
             if not verifying.is_set():
                 verifying.set()
                 await second_agent.wait()
-        elif verifying.is_set():
+        elif backend.agents_run() == 2:
+            await verifying.wait()
             second_agent.set()
         return await passes(sandbox, command, output)  # type: ignore[arg-type]
 
+    backend = FakeBackend(phase)
     async with memory_log() as log:
         with anyio.fail_after(10):
             await run_job(
-                services(log, FakeBackend(phase), tmp_path),
+                services(log, backend, tmp_path),
                 JobConfig(tasks=["t"], agents=["oracle"], concurrency=1, verifiers=1),
                 await tasks(tmp_path / "t", 2),
                 Watched(),
