@@ -12,6 +12,7 @@ from anyio import to_thread
 
 from ...events.clock import RandomIds, SystemClock
 from ..environment import assignments, find_secrets, read_env_file
+from ..errors import ConfigError
 from ..job.api import Services, cancel_job, plan_resume, resume_job, run_job
 from ..job.config import JobConfig
 from ..job.environment import unseal
@@ -31,6 +32,7 @@ __all__ = (
     "Variables",
     "cancel_trials",
     "read_variables",
+    "refuse_without_image",
     "resume_trials",
     "run_trials",
     "services_of",
@@ -109,6 +111,7 @@ async def run_trials(
         config.sandbox, default_image=config.image, strict_limits=config.strict_limits
     )
     try:
+        refuse_without_image(backend, config.image, tasks)
         async with opened(request, readonly=False, create=True) as session:
             services = services_of(session, backend, variables)
             with JobWatch(request.terminal, msgspec.to_builtins(config)) as watch:
@@ -116,6 +119,25 @@ async def run_trials(
             return await conclude(session, result, watch, fail_under=fail_under)
     finally:
         await backend.aclose()
+
+
+def refuse_without_image(backend: SandboxBackend, image: str | None, tasks: Sequence[Task]) -> None:
+    """Raise ConfigError for tasks that no container can be made for. Bubblewrap needs no image."""
+    if backend.name != "docker" or image is not None:
+        return
+    without = [
+        task.name
+        for task in tasks
+        if task.dockerfile is None and task.settings.sandbox.docker_image is None
+    ]
+    if without:
+        named = f"task {without[0]} names no image"
+        if len(without) > 1:
+            named = f"{len(without)} tasks name no image ({', '.join(without[:5])}, …)"
+        raise ConfigError(
+            f"{named}, and Docker needs one; give --image or $TRIALOG_IMAGE, or give the task an "
+            "environment/Dockerfile or a docker_image, or run it by --sandbox bubblewrap"
+        )
 
 
 class _Earlier(NamedTuple):

@@ -6,11 +6,13 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import pytest
+
+from helpers.terminal import Shell
 
 TRIALOG = Path(sys.executable).parent / "trialog"
 
@@ -169,3 +171,17 @@ def agent_program(user: User) -> Callable[[str], str]:
         return f"command:{path}"
 
     return make
+
+
+@pytest.fixture
+def at_terminal(user: User) -> Iterator[Callable[..., Shell]]:
+    """Starts `trialog` on a terminal."""
+    shells: list[Shell] = []
+
+    def start(*words: object, **env: str) -> Shell:
+        shells.append(Shell(user.start, *words, **env))
+        return shells[-1]
+
+    yield start
+    for shell in shells:
+        shell.close()
