@@ -145,3 +145,50 @@ def test_a_kept_sandbox(user: User, make_task: MakeTask) -> None:
     assert containers(folder.name) == []
     assert list((user.home / "jobs/.kept").iterdir()) == []
     assert user.run("exec", kept, "--", "true").err.startswith("error: ")
+
+
+@pytest.mark.usefixtures("clean_afterwards")
+def test_a_lost_sandbox_is_unscored(user: User, make_task: MakeTask) -> None:
+    """A sandbox lost while grading: unscored, counted apart, and a resume scores it again."""
+    make_task("tasks/good")
+    wait = "[ -e once ] && sleep 1000; echo 1 > /logs/verifier/reward.txt\n"
+    make_task("tasks/lost", test=wait, solve="touch once\n")
+    process = user.start("run", "tasks", "--retries", 0, *DOCKER)
+    until(lambda: (user.home / "jobs/trialog.db").exists(), "the log")
+    folder = until(lambda: [Path(j["folder"]) for j in _jobs(user)], "the job")[0]
+    until(lambda: _grading(user, folder), "the grading")
+    until(lambda: remove_containers(folder.name, "lost"), "the container")
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 1
+    lines = out.splitlines()
+    [line] = [line for line in lines if line.startswith("[ERR]")]
+    assert line.startswith("[ERR] lost (tools=0) (")
+    assert any(line.startswith("Job complete: 1/1 (100.0%), mean_reward=1.00") for line in lines)
+    assert "Outcomes: 1 scored (1 passed, 0 failed), 1 unscored, 0 errored" in lines
+    cause = "the verifier's sandbox failed (infrastructure problem)"
+    assert f"  1 unscored: {cause}: lost" in lines
+    assert f"      next: `trialog resume jobs/{folder.name}` scores it again" in lines
+    [plan] = [s for s in user.run("resume", folder, "--dry-run").lines if " lost " in f" {s}"]
+    assert plan.startswith(("grade", "run"))
+
+
+def _grading(user: User, folder: Path) -> bool:
+    """Whether the verifier of the task `lost` has been let go."""
+    shown = user.run("show", folder, "--json").objects[0]
+    names = [name for name in shown["open"] if name.startswith("lost__")]
+    return any("VerifierStarted" in user.run("replay", name).out for name in names)
+
+
+def remove_containers(job: str, task: str) -> bool:
+    """Take a trial's container away, as a failing machine might."""
+
+    async def remove() -> bool:
+        async with aiodocker.Docker() as docker:
+            labels = msgspec.json.encode({"label": [f"trialog.job={job}"]}).decode()
+            found = await docker.containers.list(filters=labels)
+            gone = [c for c in found if f"-{task}__" in c["Names"][0]]
+            for container in gone:
+                await container.delete(force=True)
+            return bool(gone)
+
+    return anyio.run(remove)
