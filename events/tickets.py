@@ -23,11 +23,6 @@ class Ticket(Generic[T]):
         self._error: Exception | None = None
         self._waiters: list[asyncio.Future[None]] = []
 
-    @property
-    def done(self) -> bool:
-        """Whether the outcome is known."""
-        return self._result is not None or self._error is not None
-
     def succeed(self, result: T) -> None:
         """Give the result to all who wait, now and later."""
         self._result = result

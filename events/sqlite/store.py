@@ -42,8 +42,9 @@ class SqliteLog:
             db = await anyio.to_thread.run_sync(
                 partial(open_writer, self._path, create=create, log_id=log_id)
             )
-            self._writer = Writer(self._path, db, self._committed)
-            await self._writer.start()
+            writer = Writer(self._path, db, self._committed)
+            await writer.start()
+            self._writer = writer
         self._log_id = await self._readers.run(read_log_id)
 
     @property

@@ -113,8 +113,8 @@ class Writer:
         if self._refusal is None:
             self._refusal = LogUnavailable(self._path, "it is closed")
         self._rouse()
-        if self._task is not None:
-            await self._task
+        assert self._task is not None
+        await self._task
         await self._connection.close()
 
     def _rouse(self) -> None:

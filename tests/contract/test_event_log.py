@@ -416,9 +416,11 @@ async def test_more_events_in_one_append_than_one_statement_holds(log: EventLog)
     offered = events(1700)
 
     done = await log.append("job/a", 0, offered)
+    more = await log.append("job/a", 1700, events(700))
 
     assert (1, 1700, 1700) == (done.first, done.last, done.version)
-    assert [o.id for o in offered] == [e.id for e in await log.read("job/a")]
+    assert (1701, 2400, 2400) == (more.first, more.last, more.version)
+    assert [o.id for o in offered] == [e.id for e in await log.read("job/a", limit=1700)]
     check_chain(await everything(log))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from pathlib import Path
 
 import anyio
@@ -81,6 +82,8 @@ async def test_whatever_goes_wrong_in_a_commit_poisons(
             await log.append("job/b", 0, events(1))
         with pytest.raises(LogPoisoned, match="a write failed"):
             await log.blobs.put(b"small")
+        with pytest.raises(LogPoisoned, match="a write failed"):
+            await log.blobs.put(bytes(100_000))
         assert 1 == await log.last_position()
 
     async with open_log(path) as log:
@@ -93,7 +96,7 @@ async def test_what_is_queued_when_a_write_fails_is_refused(
     """Appends and blobs that wait behind the failing commit."""
     async with open_log(tmp_path / "trialog.db") as log:
         entered = anyio.Event()
-        go_on = __import__("threading").Event()
+        go_on = threading.Event()
 
         def fail(*_: object) -> None:
             anyio.from_thread.run_sync(entered.set, token=token)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from trialog.events import filesystem
 from trialog.events.errors import LogCorrupt, LogError, LogTooNew, LogUnavailable
 from trialog.events.open import memory_log, open_log
 from trialog.events.sqlite import connection
+from trialog.events.sqlite.store import SqliteLog
 
 
 @pytest.fixture
@@ -229,6 +232,150 @@ async def test_a_log_that_is_locked_while_it_is_opened(
         await anyio.to_thread.run_sync(db.close)
 
 
+def turn_back(path: Path) -> sqlite3.Connection:
+    """Take a log out of write-ahead mode, and begin to read it."""
+    db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    db.execute("PRAGMA journal_mode = DELETE")
+    db.execute("BEGIN")
+    db.execute("SELECT * FROM meta").fetchall()
+    return db
+
+
+async def test_a_log_that_leaves_its_mode(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Going back to the write-ahead log needs the file alone; whoever opens it waits for that."""
+    db = await anyio.to_thread.run_sync(turn_back, path)
+    with monkeypatch.context() as patch:
+        patch.setattr(connection, "BUSY_SECONDS", 0.05)
+        assert "another process has held it locked" in str(await refusal(path))
+
+    # SQLite does not always wait by itself.
+    waits: list[float] = []
+    real = sqlite3.connect
+
+    def impatient(*words: Any, **options: Any) -> sqlite3.Connection:
+        return real(*words, **options | {"timeout": 0})
+
+    def end(seconds: float) -> None:
+        waits.append(seconds)
+        db.close()
+
+    monkeypatch.setattr(sqlite3, "connect", impatient)
+    monkeypatch.setattr(time, "sleep", end)
+    async with open_log(path) as log:
+        assert 3 == (await log.append("job/a", 2, events(1))).version
+    assert waits
+
+
+async def test_a_log_that_can_not_be_opened(tmp_path: Path) -> None:
+    """A link that leads nowhere."""
+    path = tmp_path / "trialog.db"
+    path.symlink_to(tmp_path / "gone" / "trialog.db")
+    assert "it can't be opened; check the path" in str(await refusal(path))
+
+
+async def test_a_new_log_that_can_not_be_filled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A failure while it is made leaves no half of it; the next one makes it."""
+    path = tmp_path / "trialog.db"
+    with monkeypatch.context() as patch:
+        patch.setattr(connection, "schema", lambda: ["CREATE TABLE meta (key)", "NONSENSE"])
+        assert 'SQLite says: near "NONSENSE"' in str(await refusal(path))
+    async with open_log(path) as log:
+        assert 0 == await log.last_position()
+
+
+async def test_whoever_is_second_in_making_a_log_uses_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look at the file and the lock another process may have made it."""
+    real = connection._version
+
+    def first_says_empty(*words: Any) -> int:
+        if seen:
+            return real(*words)
+        seen.append(1)
+        return 0
+
+    seen: list[int] = []
+    monkeypatch.setattr(connection, "_version", first_says_empty)
+    async with open_log(path) as log:
+        assert 2 == await log.last_position()
+    assert seen
+
+
+async def test_modes_are_looked_at_before_anything_is_opened(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message names what is read-only: the file or its folder."""
+    for needed in (path, path.parent):
+        monkeypatch.setattr(os, "access", lambda p, mode, needed=needed: p != needed)
+        assert f"{needed} is read-only; change its permissions" in str(await refusal(path))
+
+
+async def test_a_file_without_a_log_beside_it_is_all_there_is(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where SQLite can't make its files beside a log that nobody writes, it is read without."""
+    real = sqlite3.connect
+    tried: list[str] = []
+
+    def stubborn(place: str, **options: Any) -> sqlite3.Connection:
+        tried.append(place.rpartition("?")[2])
+        if "immutable" not in place:
+            raise sqlite3.OperationalError("unable to open database file")
+        return real(place, **options)
+
+    monkeypatch.setattr(sqlite3, "connect", stubborn)
+    async with open_log(path, readonly=True) as log:
+        assert 2 == await log.last_position()
+    assert ["mode=ro", "mode=ro&immutable=1"] == tried
+    # With something in the write-ahead log that would be wrong.
+    path.with_name("trialog.db-wal").write_bytes(b"x")
+    assert "unable to open" in str(await refusal(path, readonly=True))
+
+
+async def test_a_read_that_fails_is_the_logs_failure(path: Path) -> None:
+    """No error of SQLite's comes through."""
+
+    def fail(db: sqlite3.Connection) -> None:
+        db.execute("SELECT nix")
+
+    log = SqliteLog(path)
+    await log.start(readonly=True, create=False, log_id="")
+    try:
+        with pytest.raises(LogUnavailable, match="no such column: nix"):
+            await log._readers.run(fail)
+        assert path == log.path
+        assert 2 == await log.last_position()
+    finally:
+        await log.aclose()
+
+
+async def test_closing_waits_for_reads_under_way(path: Path) -> None:
+    """No connection is closed under a reader."""
+    log = SqliteLog(path)
+    await log.start(readonly=False, create=False, log_id="")
+    inside, go_on = anyio.Event(), threading.Event()
+    token = anyio.lowlevel.current_token()
+    read: list[int] = []
+
+    def slow(db: sqlite3.Connection) -> None:
+        anyio.from_thread.run_sync(inside.set, token=token)
+        go_on.wait(10)
+        read.append(log._readers.last(db))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(log._readers.run, slow)
+        await inside.wait()
+        group.start_soon(log.aclose)
+        await anyio.wait_all_tasks_blocked()
+        with pytest.raises(LogUnavailable, match="closed"):
+            await log.last_position()
+        go_on.set()
+    assert [2] == read
+
+
 # Read-only places. Root may write anywhere, so that a plain user or a read-only mount is needed.
 
 
@@ -295,6 +442,8 @@ async def test_a_log_can_be_read_while_it_is_written(path: Path) -> None:
         assert 3 == await reader.last_position()
         ref = await writer.blobs.put(b"small")
         assert b"small" == await reader.blobs.get(ref)
+        with pytest.raises(LogUnavailable, match="opened only to read"):
+            await reader.append("job/a", 3, events(1))
         for size in (10, 100_000):
             with pytest.raises(LogUnavailable, match="opened only to read"):
                 await reader.blobs.put(bytes(size))

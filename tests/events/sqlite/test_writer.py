@@ -1,0 +1,164 @@
+"""Group commit: one transaction for all that is queued, and none that waits for more."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from helpers.logs import check_chain, everything
+from helpers.samples import events
+from trialog.events.errors import VersionConflict
+from trialog.events.log import EventLog
+from trialog.events.open import open_log
+from trialog.events.sqlite import writer
+from trialog.events.sqlite.transaction import Committer
+
+
+class Gate:
+    """Counts the commits of a log, and holds each until it is let through."""
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+        self.open = threading.Event()
+        self.open.set()
+        self.arrived = threading.Semaphore(0)
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
+    """Before every commit."""
+    made = Gate()
+    commit = Committer.commit
+
+    def held(self: Committer, requests: Any, blobs: Any) -> Any:
+        made.sizes.append(len(requests))
+        made.arrived.release()
+        made.open.wait(30)
+        return commit(self, requests, blobs)
+
+    monkeypatch.setattr(Committer, "commit", held)
+    yield made
+    made.open.set()
+
+
+@pytest.fixture
+async def log(tmp_path: Path, gate: Gate) -> AsyncIterator[EventLog]:
+    """A log whose commits can be held."""
+    async with open_log(tmp_path / "trialog.db") as opened:
+        yield opened
+
+
+async def hold(gate: Gate, log: EventLog, stream: str, version: int = 0) -> Any:
+    """An append whose commit has begun and does not end."""
+    while gate.arrived.acquire(blocking=False):
+        pass
+    gate.open.clear()
+    ticket = log.append(stream, version, events(1))
+    await anyio.to_thread.run_sync(gate.arrived.acquire)
+    return ticket
+
+
+async def test_what_gathers_during_a_commit_is_the_next_one(log: EventLog, gate: Gate) -> None:
+    """A thousand appends, one transaction; the first had not waited for them."""
+    first = await hold(gate, log, "job/a")
+    tickets = [log.append(f"trial/{n}", 0, events(1)) for n in range(1000)]
+    blob = log.blobs.put(b"small")
+
+    gate.open.set()
+
+    assert 1 == (await first).last
+    assert list(range(2, 1002)) == [(await ticket).last for ticket in tickets]
+    assert [1, 1000] == gate.sizes
+    assert b"small" == await log.blobs.get(await blob)
+    check_chain(await everything(log))
+
+
+async def test_a_blob_is_durable_no_later_than_what_names_it(log: EventLog, gate: Gate) -> None:
+    """A blob in the queue goes into the transaction of the appends queued after it."""
+    first = await hold(gate, log, "job/a")
+    done: list[str] = []
+
+    async def put() -> None:
+        await log.blobs.put(b"small")
+        done.append("blob")
+
+    async def append() -> None:
+        await log.append("job/b", 0, events(1))
+        done.append("event")
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(put)
+        await anyio.wait_all_tasks_blocked()
+        group.start_soon(append)
+        await anyio.wait_all_tasks_blocked()
+        gate.open.set()
+    await first
+
+    assert {"blob", "event"} == set(done)
+    assert [1, 1] == gate.sizes
+
+
+async def test_a_failure_reaches_what_was_queued_meanwhile(log: EventLog, gate: Gate) -> None:
+    """On its own stream; what is queued on others is written."""
+    gate.open.set()
+    await log.append("job/a", 0, events(1))
+    failing = await hold(gate, log, "job/a", 0)
+    follower = log.append("job/a", 1, events(1))
+    other = log.append("job/b", 0, events(1))
+
+    gate.open.set()
+
+    with pytest.raises(VersionConflict):
+        await failing
+    with pytest.raises(VersionConflict):
+        await follower
+    assert 2 == (await other).last
+
+
+async def test_appenders_in_step_are_set_out_of_step(
+    log: EventLog, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When all of them waited for one commit, the next one takes half; on a slow disk all."""
+    await log.append("job/a", 0, events(1))
+    monkeypatch.setattr(writer, "_MOSTLY_WORK", 1.0)
+    tickets = [log.append(f"trial/{n}", 0, events(1)) for n in range(100)]
+    assert list(range(2, 102)) == [(await ticket).last for ticket in tickets]
+    await anyio.wait_all_tasks_blocked()
+    monkeypatch.setattr(writer, "_MOSTLY_WORK", 0.0)
+    tickets = [log.append(f"trial/{n}", 1, events(1)) for n in range(100)]
+    assert list(range(102, 202)) == [(await ticket).last for ticket in tickets]
+
+    assert [1, 50, 50, 100] == gate.sizes
+
+
+async def test_a_cancelled_job_still_closes_its_log(tmp_path: Path) -> None:
+    """Leaving by cancellation writes what is queued; another process then has the file alone."""
+    path = tmp_path / "other.db"
+    with anyio.CancelScope() as scope:
+        async with open_log(path) as log:
+            for number in range(50):
+                log.append("job/a", number, events(1))
+            scope.cancel()
+            await anyio.lowlevel.checkpoint()
+
+    assert scope.cancelled_caught
+    assert [path] == [f for f in tmp_path.iterdir() if f.name.startswith("other")]
+    async with open_log(path) as log:
+        assert 50 == await log.last_position()
+
+
+async def test_a_log_of_more_streams_than_are_remembered(
+    log: EventLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Forgetting where streams stand loses nothing."""
+    monkeypatch.setattr("trialog.events.sqlite.transaction.CACHED", 5)
+    for number in range(40):
+        await log.append(f"trial/{number}", 0, events(1))
+    for number in range(40):
+        await log.append(f"trial/{number}", 1, events(1))
+    check_chain(await everything(log))
