@@ -78,8 +78,11 @@ def put(folder: Path, path: str, data: bytes) -> bool:
     if holds(target, data):
         return False
     with writing(target):
-        part = fresh_part(target)
-        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        part = target.parent / PART
+        try:
+            descriptor = _create(part)
+        except (FileExistsError, FileNotFoundError):
+            descriptor = _create(fresh_part(target))
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(data)
@@ -88,6 +91,10 @@ def put(folder: Path, path: str, data: bytes) -> bool:
             part.unlink(missing_ok=True)
             raise
     return True
+
+
+def _create(part: Path) -> int:
+    return os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
 
 
 def fresh_part(target: Path) -> Path:

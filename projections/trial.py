@@ -270,6 +270,13 @@ class TrialFold:
     def _apply(self, event: RecordedEvent, payload: Event) -> None:
         """One event. The frequent kinds come first: each case is a test of its own."""
         match payload:
+            case ActionTaken():
+                if self._finish is None:
+                    self._steps += 1
+                    if payload.tool_call is not None:
+                        self._tool_calls += 1
+                    if self._keep:
+                        self._history.append((event, payload))
             case StepRewarded() | HindsightCredited():
                 if self._keep:
                     self._ledger.append((event, payload))
@@ -277,12 +284,6 @@ class TrialFold:
                 self._begin(event, payload)
             case _ if self._finish is not None:
                 return  # frozen
-            case ActionTaken():
-                self._steps += 1
-                if payload.tool_call is not None:
-                    self._tool_calls += 1
-                if self._keep:
-                    self._history.append((event, payload))
             case ModelCalled():
                 self._usages.append(payload.usage)
                 self._remember(event, payload)
