@@ -286,7 +286,8 @@ class Engine:
         ) as response:
 
             async def code() -> int:
-                body = await response.read()
+                with _translated():
+                    body = await response.read()
                 try:
                     return int(json.loads(body)["StatusCode"])
                 except (ValueError, KeyError, TypeError) as error:

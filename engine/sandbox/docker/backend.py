@@ -39,6 +39,8 @@ class DockerBackend:
         self._changes = Changes()
         self._no_storage_limit: str | None = None
         self._seen_image: str | None = None
+        self._abandoned: list[str] = []
+        """Names of containers that the engine may have made after nobody waited any more."""
 
     @classmethod
     async def connect(
@@ -119,7 +121,11 @@ class DockerBackend:
         """Remove the network of this process, where it was needed, and give connections back."""
         try:
             with anyio.CancelScope(shield=True), anyio.move_on_after(10):
+                for name in self._abandoned:
+                    await self._engine.remove(name)
                 await self._network.remove()
+        except SandboxError:
+            pass  # an engine that is gone has nothing to be tidied now; labels tell it later
         finally:
             await self._engine.aclose()
 
@@ -135,7 +141,9 @@ class DockerBackend:
                 parts["StorageOpt"] = {"size": f"{limits.storage_mb}m"}
             else:
                 warnings.append(storage_warning(self._no_storage_limit))
-        network = await self._network.name() if limits.network else None
+        network = None
+        if limits.network:  # one that is kept outlives the network of this process
+            network = "bridge" if spec.kept else await self._network.name()
         return container_config(spec, parts, network), warnings
 
     async def _make(
@@ -144,7 +152,11 @@ class DockerBackend:
         name = container_name(spec.trial)
         while True:
             try:
-                return await finished(partial(self._engine.create, name, config), self._undo_create)
+                return await finished(
+                    partial(self._engine.create, name, config),
+                    self._undo_create,
+                    partial(self._abandoned.append, name),
+                )
             except EngineRefused as error:
                 said = error.message.lower()
                 if error.status == 409:

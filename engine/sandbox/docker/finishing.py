@@ -9,12 +9,19 @@ import anyio
 
 T = TypeVar("T")
 
-GRACE = 10.0
+GRACE = 3.0
 """Seconds that a cancelled caller waits for the engine's answer, and for the undoing."""
 
 
-async def finished(make: Callable[[], Awaitable[T]], undo: Callable[[T], Awaitable[None]]) -> T:
-    """Await `make`; when that is cancelled, wait for its answer and undo what it made."""
+async def finished(
+    make: Callable[[], Awaitable[T]],
+    undo: Callable[[T], Awaitable[None]],
+    abandon: Callable[[], None],
+) -> T:
+    """Await `make`; when that is cancelled, wait for its answer and undo what it made.
+
+    When the answer does not come in time either, `abandon` is told.
+    """
     made: list[T] = []
     faults: list[Exception] = []
     over = anyio.Event()
@@ -36,6 +43,8 @@ async def finished(make: Callable[[], Awaitable[T]], undo: Callable[[T], Awaitab
             making.deadline = anyio.current_time() + GRACE
             with anyio.CancelScope(shield=True):
                 await over.wait()
+                if making.cancelled_caught:
+                    abandon()
                 with anyio.move_on_after(GRACE):
                     for one in made:
                         await undo(one)

@@ -15,6 +15,9 @@ from .ways import Way
 KILL_TIMEOUT = 10.0
 """Seconds within which a killed container must have ended."""
 
+FAULT_GRACE = 3.0
+"""Seconds for killing a phase that could not start, or whose output could not be followed."""
+
 OUTPUT_GRACE = 5.0
 """Seconds for the rest of the output to come after the exit."""
 
@@ -65,14 +68,14 @@ class Following:
                 self.duration = anyio.current_time() - self._begun_at
             except anyio.get_cancelled_exc_class():
                 with anyio.CancelScope(shield=True):
-                    await self._stop_at_once()
+                    await self._stop_at_once(KILL_TIMEOUT)
                 raise
             except Exception as error:
                 self._fault = self._fault or error
             tasks.cancel_scope.cancel()
         if self._fault is not None:
             with anyio.CancelScope(shield=True):
-                await self._stop_at_once()
+                await self._stop_at_once(FAULT_GRACE)
             raise self._fault
         return ended_by
 
@@ -82,7 +85,7 @@ class Following:
         with anyio.move_on_after(command.start_timeout):
             await self._begun.wait()
         if not self._begun.is_set():
-            self._starting.deadline = anyio.current_time() + 1  # nobody waits for it any more
+            self._starting.deadline = anyio.current_time() + FAULT_GRACE / 2
             raise SandboxStartTimeout(
                 f"the sandbox's first process did not run within {command.start_timeout:g} s"
             )
@@ -106,8 +109,14 @@ class Following:
                             self._last_output = anyio.current_time() - quiet
                             continue
                     return why
-                await self._done.wait()
+                if not await self._ends_soon():
+                    return why  # it only said that it had ended
         return "exit"
+
+    async def _ends_soon(self) -> bool:
+        with anyio.move_on_after(OUTPUT_GRACE):
+            await self._done.wait()
+        return self._done.is_set()
 
     async def _stop(self) -> None:
         self._stopped = True
@@ -117,10 +126,13 @@ class Following:
         if not self._done.is_set():
             raise SandboxError(f"the sandbox could not be stopped within {KILL_TIMEOUT:g} s")
 
-    async def _stop_at_once(self) -> None:
-        """A start that is under way is waited for: what it starts must be killed too."""
-        self._starting.deadline = min(self._starting.deadline, anyio.current_time() + KILL_TIMEOUT)
-        with anyio.move_on_after(2 * KILL_TIMEOUT):
+    async def _stop_at_once(self, within: float) -> None:
+        """Try to end all, without a word of what it was.
+
+        A start that is under way is waited for: what it starts must be killed too.
+        """
+        self._starting.deadline = min(self._starting.deadline, anyio.current_time() + within / 2)
+        with anyio.move_on_after(within):
             await self._started.wait()
             try:
                 await self._kill()
