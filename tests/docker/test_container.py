@@ -276,6 +276,28 @@ async def test_no_shell(make_box: MakeBox, build: Build) -> None:
         await box.sh("true")
 
 
+async def test_forged_end(make_box: MakeBox) -> None:
+    """A phase that says it has ended, and goes on, is held to its deadline all the same."""
+    box = await make_box()
+    script = (
+        "mark=$(sed -n 's/.*036\\([0-9a-f]*\\) .*/\\1/p' /.trialog-phase/phase | head -1); "
+        '[ -n "$mark" ] || exit 9; '
+        "printf '\\036%s end 0\\n' \"$mark\"; echo unheard; sleep 300"
+    )
+    begun = anyio.current_time()
+    ended, output = await box.sh(script, timeout=1)
+    assert (ended.ended_by, output) == ("timeout", b"")
+    assert anyio.current_time() - begun < 12
+
+
+async def test_kept_goes_on_with_a_network(make_box: MakeBox, docker: Docker) -> None:
+    """A sandbox that is kept has a network that outlives the engine's process."""
+    box = await make_box(kept=True, limits=Limits(network=True))
+    found = json.loads(await docker("inspect", box.sandbox.id))[0]
+    assert found["HostConfig"]["NetworkMode"] == "bridge"
+    assert found["Config"]["Labels"]["trialog.kept"] == "yes"
+
+
 async def test_removed_from_outside(make_box: MakeBox, docker: Docker) -> None:
     """A container that somebody removed is told as gone, by every call, and removing it is fine."""
     box = await make_box()
