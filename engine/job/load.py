@@ -71,7 +71,7 @@ async def plan(log: EventLog, job: JobState, only: str | None) -> JobPlan:
             sandbox = execution.state.sandbox
             if sandbox is not None and sandbox.image_digest is not None:
                 images[slot.task] = sandbox.image_digest
-        planned.append(plan_slot(slot, tries, only))
+        planned.append(plan_slot(slot, tries, only, cancelled=job.cancelled))
         executions[key] = tries
         if planned[-1].action in ("keep", "leave"):
             executions[key] = [forget(execution) for execution in tries]

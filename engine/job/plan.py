@@ -55,14 +55,20 @@ def retried(category: str, retry_on: Sequence[str] | None) -> bool:
     return category in {"sandbox_failed", "start_timeout", "sandbox_lost", "transfer_failed"}
 
 
-def plan_slot(slot: Slot, executions: Sequence[Execution], only: str | None) -> PlannedSlot:
+def plan_slot(
+    slot: Slot, executions: Sequence[Execution], only: str | None, *, cancelled: bool = False
+) -> PlannedSlot:
     """What a resume does with one slot.
 
-    The last execution that was not given up decides; `only` is `unscored`, `errored` or a
+    The last execution that was not given up decides; a job that was cancelled starts nothing that
+    it had not started. `only` is `unscored`, `errored` or a
     category, and leaves every other slot alone.
     """
     living = [e for e in executions if not e.abandoned]
     if not living:
+        if cancelled:
+            reason = "the job was cancelled; `trialog run --from JOB` starts anew"
+            return PlannedSlot(slot=slot, action="leave", reason=reason)
         if only is not None:
             return PlannedSlot(slot=slot, action="leave", reason=f"not chosen by --only {only}")
         why = "its last execution was given up" if executions else "it was never started"

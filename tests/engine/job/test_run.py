@@ -424,7 +424,8 @@ async def test_a_running_job_can_be_cancelled_through_the_log(tmp_path: Path) ->
         finished = await payloads(log, "trial/", "TrialFinished")
         assert [f.outcome for f in finished] == ["cancelled"] * 4  # type: ignore[attr-defined]
         planned = await plan_resume(services(log, backend, tmp_path), result.job, only=None)
-        assert {p.action for p in planned} <= {"leave", "run"}
+        assert {p.action for p in planned} == {"leave"}
+        assert result.summary["counts"]["cancelled"] == 6
     assert backend.alive == set()
 
 

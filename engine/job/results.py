@@ -1,0 +1,63 @@
+"""A job's files while it runs and when it ends, and what its caller gets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from anyio import to_thread
+
+from ...projections.errors import FilesUnwritable
+from ...projections.writer import JobFiles
+from ..trial.state import Stage
+from .plan import Execution
+from .report import Notice, Watcher
+
+
+class JobResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a job."""
+
+    job: str
+    folder: Path
+    summary: dict[str, Any]
+    """The content of summary.json; empty when it could not be written."""
+    interrupted: bool
+
+
+async def write_missing(
+    files: JobFiles, folder: Path, executions: Mapping[str, list[Execution]], watch: Watcher
+) -> None:
+    """Write the files of finished trials that have none: their engine died before it could."""
+    finished = [
+        e.scheduled.trial
+        for tries in executions.values()
+        for e in tries
+        if e.state.stage is Stage.FINISHED
+    ]
+    try:
+        for trial in await to_thread.run_sync(_without_result, folder, finished):
+            await files.write_trial(trial)
+    except FilesUnwritable as error:
+        watch(Notice(level="error", message=str(error)))
+
+
+def _without_result(folder: Path, trials: list[str]) -> list[str]:
+    return [trial for trial in trials if not (folder / trial / "result.json").exists()]
+
+
+async def write_summary(files: JobFiles, folder: Path, watch: Watcher) -> dict[str, Any]:
+    """Write summary.json; its content."""
+    try:
+        report = await files.write_summary()
+    except FilesUnwritable as error:
+        watch(Notice(level="error", message=str(error)))
+        return {}
+    for problem in report.problems:
+        watch(Notice(level="error", message=str(problem)))
+    return await to_thread.run_sync(_read, folder / "summary.json")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])

@@ -1,0 +1,178 @@
+"""One run of a job: from its lock to its last file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import cast
+
+import msgspec
+from anyio import to_thread
+
+from ...events.errors import LogError
+from ...events.kinds import EngineFault, JobStarted
+from ...projections.writer import JobFiles
+from ..agents import Agent
+from ..environment import is_secret_name
+from ..errors import JobStopped, SandboxError
+from ..reaper import Reaper, reaper
+from ..redact import Redactor
+from ..redacting_log import redacting
+from ..scratch import scratch_folder, sweep
+from ..tasks.environment import resolve_env
+from .config import JobConfig
+from .context import JobContext
+from .drive import Driver
+from .ending import alone
+from .environment import unseal
+from .finish import finish_job
+from .interruption import Interruption
+from .load import JobPlan
+from .record import JobRecord
+from .report import JobClosed, JobOpened, Notice, Watcher
+from .results import JobResult, write_missing, write_summary
+from .services import Services
+from .tasks import TaskInJob, open_tasks
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that is about to run, or to go on; its lock is held."""
+
+    services: Services
+    config: JobConfig
+    """As recorded."""
+    started: JobStarted
+    record: JobRecord
+    plan: JobPlan
+    agents: Mapping[str, Agent]
+    watch: Watcher
+    since: int
+    """A position of the log from before this run of the job."""
+    resumed: bool
+
+    @property
+    def folder(self) -> Path:
+        """The job's folder."""
+        return self.services.jobs_folder / self.started.folder
+
+    def warn(self, message: str) -> None:
+        """Tell those who watch."""
+        self.watch(Notice(level="warning", message=message))
+
+    async def run(self) -> JobResult:
+        """Run what is planned, to the end of the job or until it is told to stop.
+
+        Raises JobStopped when the log fails under it.
+        """
+        try:
+            return await self._run()
+        except Exception as error:
+            of_the_log = _of_the_log(error)
+            if of_the_log is not None:
+                raise JobStopped(self.started.job, str(of_the_log)) from error
+            raise
+
+    async def _run(self) -> JobResult:
+        services, job = self.services, self.started.job
+        begun = services.clock.monotonic()
+        self.watch(
+            JobOpened(
+                job=job, folder=str(self.folder), slots=self.started.slots,
+                sandbox=services.backend.name, resumed=self.resumed,
+            )
+        )  # fmt: skip
+        files = JobFiles(services.log, job, self.folder)
+        interruption = Interruption(self.record, self.watch)
+        async with (
+            interruption.listening(services.log, self.since),
+            scratch_folder(services.jobs_folder, job) as scratch,
+        ):
+            await self._clear_up()
+            await write_missing(files, self.folder, self.plan.executions, self.watch)
+            async with reaper(deadline=self.config.stop_timeout_sec) as removal:
+                context = await self._context(files, interruption, removal, scratch)
+                await self._drive(Driver(context, self.plan))
+            for sandbox in removal.left:
+                self.warn(f"sandbox {sandbox} is not removed; `trialog clean` tries again")
+            if not interruption.interrupted:
+                tries = [e for slot in self.plan.executions.values() for e in slot]
+                seconds = services.clock.monotonic() - begun
+                names = [e.scheduled.trial for e in tries]
+                await finish_job(services.log, self.record, names, seconds)
+            summary = await write_summary(files, self.folder, self.watch)
+        self.watch(
+            JobClosed(
+                job=job, folder=str(self.folder), interrupted=interruption.interrupted,
+                seconds=services.clock.monotonic() - begun,
+            )
+        )  # fmt: skip
+        return JobResult(
+            job=job, folder=self.folder, summary=summary, interrupted=interruption.interrupted
+        )
+
+    async def _context(
+        self, files: JobFiles, interruption: Interruption, removal: Reaper, scratch: Path
+    ) -> JobContext:
+        services, config = self.services, self.config
+        environ = services.environ
+        tasks = await open_tasks(
+            self.started.tasks, services.log.blobs, scratch / "tasks", backend=services.backend,
+            config=config, images=self.plan.images,
+        )  # fmt: skip
+        redactor = Redactor(_secrets(services, tasks))
+        for name in redactor.too_short:
+            self.warn(f"the value of {name} is under 8 characters and is not redacted")
+        log = redacting(services.log, redactor)
+        self.record.log = log
+        return JobContext(
+            job=self.started.job, folder=self.folder, scratch=scratch, config=config, log=log,
+            log_id=services.log_id, backend=services.backend, clock=services.clock,
+            ids=services.ids, record=self.record, files=files, reaper=removal, redactor=redactor,
+            tasks=tasks, agents=self.agents,
+            agent_env=unseal(config.agent_env, services.agent_env, environ, "--agent-env"),
+            verifier_env=unseal(
+                config.verifier_env, services.verifier_env, environ, "--verifier-env"
+            ),
+            environ=environ, watch=self.watch, interruption=interruption,
+        )  # fmt: skip
+
+    async def _drive(self, driver: Driver) -> None:
+        """Run the slots; a fault outside of any trial is an event before it ends the job."""
+        try:
+            await driver.run()
+        except Exception as error:
+            if _of_the_log(error) is None:
+                cause = alone(error)
+                what = f"{type(cause).__name__}: {cause}"
+                fault = EngineFault(error=what, where="job", category="engine_fault")
+                await self.record.tell(fault)
+            raise
+
+    async def _clear_up(self) -> None:
+        """Remove what engines that were killed left behind of this log's jobs."""
+        services = self.services
+        gone = await to_thread.run_sync(sweep, services.jobs_folder)
+        try:
+            gone += await services.backend.reap(log_id=services.log_id)
+        except SandboxError as error:
+            self.warn(f"what dead engines may have left is not removed: {error}")
+        if gone:
+            message = f"removed what a killed engine had left: {', '.join(gone)}"
+            self.watch(Notice(level="info", message=message))
+
+
+def _of_the_log(error: Exception) -> LogError | None:
+    if isinstance(error, ExceptionGroup):
+        inner = cast("ExceptionGroup[Exception]", error).exceptions
+        return next((found for one in inner if (found := _of_the_log(one))), None)
+    return error if isinstance(error, LogError) else None
+
+
+def _secrets(services: Services, tasks: Mapping[str, TaskInJob]) -> dict[str, str]:
+    """Every secret value that may turn up: those known already and those of verifiers' env."""
+    given = {**services.agent_env, **services.verifier_env}
+    secrets = {name: value for name, value in given.items() if is_secret_name(name)}
+    secrets |= services.secrets
+    for task in tasks.values():
+        secrets |= resolve_env(task.task.settings.verifier.env, services.environ).secrets
+    return {name: value for name, value in secrets.items() if value}
