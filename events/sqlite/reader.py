@@ -49,24 +49,21 @@ class Readers:
         **kwargs: P.kwargs,
     ) -> T:
         """Run a read in a thread; SQLite's errors become the log's."""
-        self._check_open()
         return await self.in_thread(lambda: self._run(function, *args, **kwargs))
 
     async def in_thread(self, function: Callable[[], T]) -> T:
         """Run something that blocks; it is never left alone half-way."""
+        if self._closed:
+            raise LogUnavailable(self._path, "it is closed")
         return await anyio.to_thread.run_sync(function, limiter=self._limiter)
 
     async def close(self) -> None:
         """Close the connections, once the reads under way are done."""
-        self._closed = True
-        while self._limiter.borrowed_tokens:
-            async with self._limiter:
-                await anyio.lowlevel.checkpoint()
-        await anyio.to_thread.run_sync(self._close_idle)
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise LogUnavailable(self._path, "it is closed")
+        if not self._closed:
+            self._closed = True
+            for borrower in range(THREADS):
+                await self._limiter.acquire_on_behalf_of(borrower)
+            await anyio.to_thread.run_sync(self._close_idle)
 
     def _run(
         self,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -389,19 +391,17 @@ def check_read_only(lines: list[dict[str, str]]) -> None:
 
 @pytest.mark.parametrize("file_mode", [0o444, 0o666])
 @pytest.mark.parametrize("folder_mode", [0o555, 0o777])
-async def test_a_log_that_may_only_be_read(
-    path: Path, tmp_path: Path, file_mode: int, folder_mode: int
-) -> None:
+async def test_a_log_that_may_only_be_read(path: Path, file_mode: int, folder_mode: int) -> None:
     """It can be read where its file, its folder or both are read-only."""
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o755)
-    path.chmod(file_mode)
-    tmp_path.chmod(folder_mode)
-    try:
-        words = ("read", path) if os.geteuid() else ("nobody", "read", path)
+    # Not below pytest's own folder, which a plain user may not enter.
+    with tempfile.TemporaryDirectory() as name:
+        folder, copy = Path(name), Path(name, "trialog.db")
+        shutil.copyfile(path, copy)
+        copy.chmod(file_mode)
+        folder.chmod(folder_mode)
+        words = ("read", copy) if os.geteuid() else ("nobody", "read", copy)
         lines = await anyio.to_thread.run_sync(run, *words)
-    finally:
-        tmp_path.chmod(0o755)
+        folder.chmod(0o755)
 
     if (file_mode, folder_mode) == (0o666, 0o777):
         assert "opened" == lines[-1]["what"]  # so it is the modes that matter
