@@ -56,7 +56,7 @@ def test_as_a_plain_user() -> None:
                 continue
         else:
             pytest.fail("a plain user can run none of: " + ", ".join(pythons()))
-        words = "-m pytest -q -x -p no:cacheprovider -m bubblewrap tests/contract tests/bubblewrap"
+        words = "-m pytest -q -p no:cacheprovider -m bubblewrap tests/contract tests/bubblewrap"
         done = subprocess.run([python, *words.split(), f"--basetemp={temporary}/base"], **settings)  # type: ignore[call-overload]
         assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
         assert " passed" in done.stdout

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import anyio
-from anyio import to_thread
+from anyio import CancelScope, to_thread
 
 from ....events.kinds.parts import SkippedPath
 from ...archive import copy_out, pack_folder, remove_tree
@@ -33,6 +33,9 @@ class BubblewrapSandbox:
         self._held = held
         self._state = state
         self._phase: Phase | None = None
+        self._scope: CancelScope | None = None
+        self._over: anyio.Event | None = None
+        """Set when the phase that runs is over and dead."""
         self._warnings = list(held.warnings)
         if network:
             self._warnings.append(
@@ -56,13 +59,23 @@ class BubblewrapSandbox:
 
     async def run(self, command: Command, output: Callable[[bytes], None]) -> Exit:
         """Run one phase; see the protocol."""
-        if self._phase is not None:
+        if self._over is not None:
             raise SandboxError("a phase is running in this sandbox already")
         if command.user not in (None, str(os.geteuid())):
             raise SandboxError(
                 f"bubblewrap has one user inside, so nothing can run as {command.user!r}; "
                 "use --sandbox docker"
             )
+        over = self._over = anyio.Event()
+        try:
+            with CancelScope() as self._scope:
+                return await self._run(command, output)
+            raise SandboxGone("the sandbox was removed while a phase ran in it")
+        finally:
+            over.set()
+            self._over = None
+
+    async def _run(self, command: Command, output: Callable[[bytes], None]) -> Exit:
         options, stdin, stray, killed_before = await to_thread.run_sync(self._before, command)
         begun = anyio.current_time()
         phase = self._phase = Phase.start(
@@ -73,7 +86,7 @@ class BubblewrapSandbox:
             stray=stray,
             gated=self._held.anything,
         )
-        ended = False
+        dead = False
         try:
             why = await phase.watch(
                 output,
@@ -83,34 +96,28 @@ class BubblewrapSandbox:
                 idle_seconds=command.idle_timeout,
                 quiet_for=command.quiet_for,
             )
-            left = phase.left
-            if why != "exit":
-                left = await phase.kill()
-            ended = True
+            killed = [] if why == "exit" else await phase.kill()
+            dead = True
             code = phase.ended(output)
-            if why == "exit":
-                left = phase.left
+            left = phase.left if why == "exit" else killed
             duration = anyio.current_time() - begun
-            if why == "start":
-                raise SandboxStartTimeout(
-                    f"the phase did not start within {command.start_timeout:g} s"
-                )
-            if not phase.has_started:
-                raise await self._start_error(phase.complaint)
         finally:
-            if not ended:
+            if not dead:
                 await phase.kill()
             phase.close()
             self._phase = None
-        killed = (
-            0 if self._held.group is None else await to_thread.run_sync(self._killed_for_memory)
-        )
+        if why == "start":
+            raise SandboxStartTimeout(f"no phase could start within {command.start_timeout:g} s")
+        if not phase.has_started:
+            raise await self._start_error(phase.complaint)
+        group = self._held.group
+        killed_now = await to_thread.run_sync(self._killed_for_memory) if group is not None else 0
         return Exit(
             ended_by=why,
             code=code if why == "exit" else None,
             duration=duration,
             left=left,
-            out_of_memory=killed > killed_before,
+            out_of_memory=killed_now > killed_before,
         )
 
     def _killed_for_memory(self) -> int:
@@ -191,8 +198,9 @@ class BubblewrapSandbox:
 
     async def remove(self) -> None:
         """Kill what runs and remove everything."""
-        if self._phase is not None:
-            await self._phase.kill()
+        if self._over is not None and self._scope is not None:
+            self._scope.cancel()
+            await self._over.wait()
         await to_thread.run_sync(self.discard)
 
     def discard(self) -> None:
