@@ -176,6 +176,10 @@ WARNINGS: dict[str, Code] = {
         "A secret's value lies in the saved workspace, which keeps its bytes.",
         "Don't share the saved workspace; see how the task or agent wrote it there.",
     ),
+    "separate_without_artifacts": Code(
+        "The verifier was moved to a sandbox of its own, and the task declares no artifacts.",
+        "Declare under artifacts what the test reads outside the workspace.",
+    ),
 }
 
 Blame = Literal["agent", "verifier", "infrastructure", "user"]

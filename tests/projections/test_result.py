@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -651,3 +652,10 @@ def test_other_events_of_a_trial_change_nothing() -> None:
         for key in ("log", "finished_at"):
             del entry[key]
     assert bare == found
+
+
+def test_every_field_is_documented() -> None:
+    """docs/files.md names every field of the result and of a verifier's entry."""
+    page = (Path(__file__).resolve().parents[2] / "docs" / "files.md").read_text("utf-8")
+
+    assert [] == [field for field in FIELDS + VERIFIER_FIELDS if f"`{field}`" not in page]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -256,3 +257,10 @@ def test_odd_texts_stay_on_one_line() -> None:
     (line,) = lines(started(), step_rewarded("s1", 1.0, metadata={"text": odd}))
 
     assert odd == line["metadata"]["text"]
+
+
+def test_every_field_is_documented() -> None:
+    """docs/files.md names every field."""
+    page = (Path(__file__).resolve().parents[2] / "docs" / "files.md").read_text("utf-8")
+
+    assert [] == [field for field in FIELDS + TARGET_FIELDS if f"`{field}`" not in page]

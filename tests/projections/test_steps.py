@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -260,3 +261,10 @@ def test_rendering_twice_gives_the_same_bytes() -> None:
 def test_a_second_reset_starts_anew() -> None:
     """A world that was made again after an interruption is the one that counts."""
     assert [({"n": 5}, {"n": 5})] == states(reset(counter={"n": 0}), reset(counter={"n": 5}), act())
+
+
+def test_every_field_is_documented() -> None:
+    """docs/files.md names every field."""
+    page = (Path(__file__).resolve().parents[2] / "docs" / "files.md").read_text("utf-8")
+
+    assert [] == [field for field in FIELDS if f"`{field}`" not in page]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -526,3 +527,10 @@ def test_open_trials() -> None:
     assert ["b", "c"] == fold.open_trials
     assert "a" in fold
     assert "d" not in fold
+
+
+def test_every_field_is_documented() -> None:
+    """docs/files.md names every field."""
+    page = (Path(__file__).resolve().parents[2] / "docs" / "files.md").read_text("utf-8")
+
+    assert [] == [field for field in FIELDS + COUNTS if f"`{field}`" not in page]
