@@ -437,7 +437,7 @@ def _client(place: str) -> aiodocker.Docker:
         # No limit: each running trial holds two connections open.
         connector = aiohttp.UnixConnector(place.removeprefix("unix://"), limit=0)
         return aiodocker.Docker("unix://localhost", connector=connector)
-    except (ValueError, DockerError) as error:
+    except (ValueError, ImportError, DockerError) as error:
         raise SandboxUnavailable(f"{place!r} is no place of a container engine: {error}") from error
 
 
