@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / ".test-services"
 STATE = FOLDER / "engine.json"
 IMAGE = os.environ.get("TRIALOG_TEST_IMAGE") or "trialog-base:latest"
-LABEL = "trialog.rootfs"
+LABEL = "made-of"  # containers inherit it, so it is no label of trialog's
 PULLED_IMAGE = "python:3.11-slim-bookworm"
 """Where no image can be made here (not root), this one serves, if the engine can fetch it."""
 START_SECONDS = 60.0
