@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import resource
 import shutil
 import sqlite3
 import statistics
@@ -416,7 +415,9 @@ def main() -> None:
     options = parser.parse_args()
     if options.rebuild:
         anyio.run(rebuild_into, *options.rebuild)
-        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+        # Not getrusage: its figure has the peak of the process that this one was forked from.
+        status = Path("/proc/self/status").read_text()
+        print(int(status.split("VmHWM:")[1].split()[0]) / 1024)
         return
     folder = Path(tempfile.mkdtemp(dir=options.folder))
     try:

@@ -52,6 +52,9 @@ UNDECLARED_ARTIFACTS = "separate_without_artifacts"
 and whose task declares no artifacts."""
 
 
+_NO_SCORES: dict[str, float] = {}  # one for all: a job may have very many trials
+
+
 class TrialsNamed(msgspec.Struct, frozen=True):
     """How many trials, and which."""
 
@@ -123,11 +126,11 @@ def trial_sum(view: TrialView) -> TrialSum:
         outcome = view.finish.payload.outcome
         if scored is not None and outcome == "scored":
             reward = (scored.rewards or {}).get("reward", 0.0)
-            standing = Standing(outcome, scored.passed, reward, scored.scores)
+            standing = Standing(outcome, scored.passed, reward, scored.scores or _NO_SCORES)
         else:
-            standing = Standing(outcome, False, 0.0, {})
+            standing = Standing(outcome, False, 0.0, _NO_SCORES)
     elif view.awaiting_review:
-        standing = Standing("awaiting_review", False, 0.0, {})
+        standing = Standing("awaiting_review", False, 0.0, _NO_SCORES)
     return TrialSum(
         standing=standing,
         finished=view.finish is not None,

@@ -20,10 +20,13 @@ class UsageTotal(msgspec.Struct, frozen=True):
     cost_usd: float | None
 
 
+UNSEEN = UsageTotal(None, None, None, None, None)
+
+
 def usage_total(calls: Sequence[Usage | UsageTotal]) -> UsageTotal:
     """The sum of these; a call that does not say so is one call."""
     if not calls:
-        return UsageTotal(None, None, None, None, None)
+        return UNSEEN
     costs = [call.cost_usd for call in calls if call.cost_usd is not None]
     return UsageTotal(
         _sum([1 if call.model_calls is None and isinstance(call, Usage) else call.model_calls
