@@ -12,7 +12,6 @@ from anyio import to_thread
 
 from ...events.kinds import SandboxFailed, SandboxStarted, WarningRaised
 from ...events.kinds.parts import Limits
-from ..archive import remove_tree
 from ..errors import SandboxError, SandboxStartTimeout
 from ..sandbox.protocol import Image, Sandbox, SandboxSpec
 from ..tasks.environment import resolve_env
@@ -109,7 +108,9 @@ class Place:
 
     async def _create(self, image: Image, solution: Path | None, workspace: Path | None) -> Sandbox:
         job, settings = self.job, self.settings
-        workdir = settings.sandbox.workdir or image.workdir or "/app"
+        # An image whose WORKDIR is the root names no folder that could be a workspace.
+        own = None if image.workdir == "/" else image.workdir
+        workdir = settings.sandbox.workdir or own or "/app"
         self._folders = TrialFolders(self.scratch, workspace=workdir)
         await self._folders.prepare(prompt=self.task.task.prompt, solution=solution)
         return await job.backend.create(
@@ -151,17 +152,13 @@ class Place:
             return sandbox.id
 
         async def gone(seconds: float, error: str | None) -> None:
-            await to_thread.run_sync(_try_remove, self.scratch)
+            # What can't go yet (an output that is still being written) goes with the job's folder.
+            with contextlib.suppress(OSError, SandboxError):
+                await self.job.backend.reclaim(self.scratch, self._image)
             await removed(sandbox.id, seconds, error)
 
         self.job.reaper.take(sandbox, gone)
         return None
-
-
-def _try_remove(folder: Path) -> None:
-    # What can't go yet (an output that is still being written) goes with the job's own folder.
-    with contextlib.suppress(OSError):
-        remove_tree(folder)
 
 
 def _make_private(folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -17,7 +18,7 @@ from ..environment import is_secret_name
 from ..errors import JobStopped, SandboxError
 from ..reaper import Reaper, reaper
 from ..redact import Redactor
-from ..redacting_log import redacting
+from ..redacting_log import redact_report, redacting
 from ..scratch import scratch_folder, sweep
 from ..tasks.environment import resolve_env
 from .config import JobConfig
@@ -29,7 +30,7 @@ from .finish import finish_job
 from .interruption import Interruption
 from .load import JobPlan
 from .record import JobRecord
-from .report import JobClosed, JobOpened, Notice, Watcher
+from .report import JobClosed, JobOpened, Notice, Report, Watcher
 from .results import JobResult, write_missing, write_summary
 from .services import Services
 from .tasks import TaskInJob, open_tasks
@@ -133,7 +134,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
             verifier_env=unseal(
                 config.verifier_env, services.verifier_env, environ, "--verifier-env"
             ),
-            environ=environ, watch=self.watch, interruption=interruption,
+            environ=environ, watch=partial(_tell, self.watch, redactor), interruption=interruption,
         )  # fmt: skip
 
     async def _drive(self, driver: Driver) -> None:
@@ -166,6 +167,10 @@ def _of_the_log(error: Exception) -> LogError | None:
         inner = cast("ExceptionGroup[Exception]", error).exceptions
         return next((found for one in inner if (found := _of_the_log(one))), None)
     return error if isinstance(error, LogError) else None
+
+
+def _tell(watch: Watcher, redactor: Redactor, report: Report) -> None:
+    watch(redact_report(report, redactor))
 
 
 def _secrets(services: Services, tasks: Mapping[str, TaskInJob]) -> dict[str, str]:

@@ -201,6 +201,13 @@ class SandboxBackend(Protocol):
         """
         ...
 
+    async def reclaim(self, folder: Path, image: Image | None = None) -> None:
+        """Remove a folder of the host that was mounted, whoever owns what is in it by now.
+
+        `image` may be run to do it. Raises SandboxError, OSError.
+        """
+        ...
+
     async def aclose(self) -> None:
         """Give connections back."""
         ...

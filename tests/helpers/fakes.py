@@ -10,6 +10,7 @@ from typing import Literal
 import anyio
 import zstandard
 
+from trialog.engine.archive import remove_tree
 from trialog.engine.sandbox.protocol import (
     Command,
     Exit,
@@ -164,6 +165,10 @@ class FakeBackend:
     async def reap(self, *, log_id: str | None = None) -> list[str]:
         """Nothing is ever left."""
         return []
+
+    async def reclaim(self, folder: Path, image: Image | None = None) -> None:
+        """As this process's own."""
+        await anyio.to_thread.run_sync(remove_tree, folder)
 
     async def aclose(self) -> None:
         """Nothing to close."""

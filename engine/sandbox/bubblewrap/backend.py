@@ -147,6 +147,10 @@ class BubblewrapBackend:
         """Remove what dead engines left: names of the trials."""
         return await to_thread.run_sync(reap_dead, self._state, log_id)
 
+    async def reclaim(self, folder: Path, image: Image | None = None) -> None:
+        """Remove a folder: everything in it is this process's own; see the protocol."""
+        await to_thread.run_sync(remove_tree, folder)
+
     async def aclose(self) -> None:
         """Remove the copy of /etc."""
         if self._etc is not None:
