@@ -124,6 +124,13 @@ class RedactingBlobs:
         return await self._blobs.has(ref)
 
 
+def redact_report(report: _StructT, redactor: Redactor) -> _StructT:
+    """What a running job tells, without the secrets: it is shown as it is."""
+    if not redactor.finds_in_json(msgspec.json.encode(report)):
+        return report
+    return _redact_struct(report, redactor)
+
+
 def _redact_struct(struct: _StructT, redactor: Redactor) -> _StructT:
     """The struct with all its free text redacted; names of variants are the format's own words."""
     changed = {

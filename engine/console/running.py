@@ -95,6 +95,7 @@ async def run_trials(
     variables = await to_thread.run_sync(
         partial(read_variables, request.environ, **variables_given)
     )
+    request.terminal.hide(variables.secrets)
     earlier = await _recorded(request, from_job) if from_job else None
     config = await to_thread.run_sync(partial(_configured, words, given, variables, earlier))
     tasks = await to_thread.run_sync(
@@ -200,6 +201,7 @@ async def resume_trials(
     variables = await to_thread.run_sync(
         partial(read_variables, request.environ, **variables_given)
     )
+    request.terminal.hide(variables.secrets)
     async with opened(request, job, readonly=dry_run) as session:
         name = await session.job(job)
         started = await job_started(session.log, name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
 import msgspec
@@ -52,10 +52,19 @@ class Terminal:
         self._err_console = _console(self._err, plain)
         self._live: Live | None = None
         self._closed = False
+        self._hide: Callable[[str], str] = str
+
+    def hide(self, secrets: Mapping[str, str]) -> None:
+        """From now on print the names of these secrets in place of their values."""
+        from ..redact import Redactor
+
+        redactor = Redactor(secrets)
+        if not redactor.empty:
+            self._hide = redactor.text
 
     def data(self, value: object) -> None:
         """One JSON object on a line of standard output."""
-        self._write(self._out, msgspec.json.encode(value).decode() + "\n")
+        self._write(self._out, self._hide(msgspec.json.encode(value).decode()) + "\n")
 
     def raw(self, text: str) -> None:
         """Text on standard output as it is; the caller has made it safe."""
@@ -101,6 +110,7 @@ class Terminal:
     def _print(self, console: Console, text: str) -> None:
         from rich.text import Text
 
+        text = self._hide(text)
         shown = Text(text)
         head = text.lstrip().split(" ", 1)[0]
         if head in _STYLES:

@@ -164,6 +164,22 @@ def test_variables_and_secrets(
             assert b"plainly secret" not in data, path
 
 
+def test_secrets_reach_no_console(user: User, make_task: MakeTask) -> None:
+    """A verifier that quotes a secret in what becomes a warning puts it on no console."""
+    quotes = 'printf "{\\"reward\\": \\"$1\\"}" > /logs/verifier/reward.json\n'
+    make_task(
+        "t",
+        test="set -- $JUDGE\n" + quotes,
+        settings="verifier: {env: {JUDGE: '${HIDDEN}', OWN_KEY: '${OWN_KEY}'}}\n",
+    )
+    env = {"HIDDEN": "hidden-value-1", "OWN_KEY": "other-value-2"}
+    for options in ((), ("--json",)):
+        ran = user.run("run", "t", *options, *BWRAP, env=env, code=0)
+        assert "[redacted:" in ran.out + ran.err
+        assert "hidden-value-1" not in ran.out + ran.err
+    assert "hidden-value-1" not in user.run("show", "t__").out
+
+
 def test_hostile_text_is_spelled_out(user: User, make_task: MakeTask) -> None:
     """Names and values that a verifier writes can't control the terminal of whoever reads."""
     make_task(
