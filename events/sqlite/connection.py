@@ -10,6 +10,7 @@ import sqlite3
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeGuard
 
 from ..errors import LogCorrupt, LogError, LogPoisoned, LogTooNew, LogUnavailable
 from ..filesystem import make_folder, network_filesystem
@@ -43,6 +44,14 @@ def why(error: sqlite3.Error) -> str:
     """What an SQLite error means for the user of a log."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     return f"{_WHY[code]} ({error})" if code in _WHY else f"SQLite says: {error}"
+
+
+def is_busy(error: Exception) -> TypeGuard[sqlite3.OperationalError]:
+    """Whether another process holds the log; then nothing was begun, and nothing has failed."""
+    return (
+        isinstance(error, sqlite3.OperationalError)
+        and error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+    )
 
 
 def translated(error: sqlite3.Error, path: Path) -> LogError:
@@ -195,7 +204,7 @@ def _use_wal(db: sqlite3.Connection, path: Path) -> None:
         try:
             mode = db.execute("PRAGMA journal_mode = WAL").fetchone()[0]
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+            if not is_busy(error) or time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
     if mode != "wal":

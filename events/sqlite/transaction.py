@@ -1,9 +1,9 @@
-"""One group commit: a batch of appends and blobs in one transaction, in the writer's thread."""
+"""One group commit: a batch of appends and blobs in one transaction."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
 from typing import NamedTuple
@@ -32,6 +32,14 @@ class Blob(NamedTuple):
     data: bytes
 
 
+class Plan(NamedTuple):
+    """One statement that stores a batch, and what to tell once it is stored."""
+
+    statement: str
+    values: list[object]
+    outcomes: list[Appended | LogError]
+
+
 class _LookUp(Exception):
     """The database has to be asked, so one statement will not do."""
 
@@ -56,37 +64,50 @@ class Committer:
         self._inside = False
         self._check_ids = False
 
-    def commit(
-        self, requests: Sequence[Request], blobs: Sequence[Blob]
-    ) -> list[Appended | LogError]:
-        """Settle the requests in one transaction that is on the disk when this returns.
+    def plan(self, requests: Sequence[Request]) -> Plan | None:
+        """Settle the requests by what is remembered, without asking the database.
 
+        Runs on the event loop, while no commit is under way. None where that is not possible.
+        """
+        if self._position < 0 or any(request.stream not in self._tails for request in requests):
+            return None
+        if sum(len(request.drafts) for request in requests) > MOST_ROWS:
+            return None
+        self._begin()
+        try:
+            outcomes = settle(self, requests)
+        except _LookUp:
+            return None
+        if any(isinstance(outcome, LogError) for outcome in outcomes):
+            return None  # what is remembered may be too old to refuse anything by it
+        values, self._values = self._values, []
+        return Plan(*_statement(values), outcomes)
+
+    def commit(
+        self,
+        plan: Plan | None,
+        requests: Sequence[Request],
+        blobs: Sequence[Blob],
+        started: Callable[[], None] | None = None,
+    ) -> list[Appended | LogError]:
+        """Store a plan, or settle the requests in a transaction; on disk when this returns.
+
+        A plan is one statement, which is a transaction by itself: between the statements of a
+        longer one this thread may have to wait for Python's lock. `started` is called before it.
         Raises sqlite3.Error when nothing was stored.
         """
-        if not blobs and all(request.stream in self._tails for request in requests):
-            with suppress(_LookUp, sqlite3.IntegrityError):
-                return self._at_once(requests)
+        if plan is not None:
+            if started is not None:
+                started()
+            with suppress(sqlite3.IntegrityError):
+                self._db.execute(plan.statement, plan.values)
+                self._end()
+                return plan.outcomes
         try:
             return self._transaction(requests, blobs, check_ids=False)
         except sqlite3.IntegrityError:
             # An id came a second time. Look for it, request by request.
             return self._transaction(requests, blobs, check_ids=True)
-
-    def _at_once(self, requests: Sequence[Request]) -> list[Appended | LogError]:
-        """The common case: one statement that is a transaction by itself.
-
-        Between the statements of a longer transaction this thread would have to wait for Python's
-        lock, with the database locked for others.
-        """
-        if sum(len(request.drafts) for request in requests) > MOST_ROWS:
-            raise _LookUp
-        self._begin()
-        outcomes = settle(self, requests)
-        if any(isinstance(outcome, LogError) for outcome in outcomes):
-            raise _LookUp  # what is remembered may be too old to refuse anything by it
-        self._insert()
-        self._end()
-        return outcomes
 
     def _transaction(
         self, requests: Sequence[Request], blobs: Sequence[Blob], *, check_ids: bool
@@ -127,10 +148,7 @@ class Committer:
     def _insert(self) -> None:
         values, self._values = self._values, []
         for start in range(0, len(values), MOST_ROWS * _PLACES):
-            part = values[start : start + MOST_ROWS * _PLACES]
-            rows = _rounded(len(part) // _PLACES)
-            part += [None] * (rows * _PLACES - len(part))
-            self._db.execute(_insert(rows), part)
+            self._db.execute(*_statement(values[start : start + MOST_ROWS * _PLACES]))
 
     def _end(self) -> None:
         self._position = self._next - 1
@@ -197,9 +215,13 @@ class Committer:
         self._insert()
 
 
-def _rounded(rows: int) -> int:
-    """Few sizes of statements are kept prepared; the rest of a statement is filled with nulls."""
-    return rows if rows <= 64 else -(-rows // 64) * 64
+def _statement(values: list[object]) -> tuple[str, list[object]]:
+    """What inserts these rows. Few sizes are kept prepared; the rest is filled with nulls."""
+    rows = len(values) // _PLACES
+    if rows > 64:
+        rows = -(-rows // 64) * 64
+        values += [None] * (rows * _PLACES - len(values))
+    return _insert(rows), values
 
 
 @cache

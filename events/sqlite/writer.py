@@ -11,7 +11,7 @@ import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import ParamSpec, TypeVar, cast
+from typing import NamedTuple, ParamSpec, TypeVar, cast
 
 import aiosqlite
 
@@ -19,7 +19,7 @@ from ..drafts import Draft
 from ..envelope import Appended
 from ..errors import LogError, LogUnavailable
 from ..tickets import Ticket
-from .connection import poisoned, translated
+from .connection import is_busy, poisoned, translated
 from .transaction import Blob, Committer
 
 P = ParamSpec("P")
@@ -29,7 +29,10 @@ _WORTH_HALVING = 8
 """Appends; fewer than that are committed together."""
 
 _MOSTLY_WORK = 50e-6
-"""Seconds an append; a commit that took longer had waited for the disk."""
+"""Seconds an event; a commit that took longer had waited for the disk."""
+
+_LARGE = 64
+"""Events; a batch that is worth a moment, to have the thread at work first."""
 
 
 class Append(Ticket[Appended]):
@@ -52,6 +55,14 @@ class BlobPut(Ticket[bool]):
     def __init__(self, blob: Blob) -> None:
         super().__init__()
         self.blob = blob
+
+
+class Batch(NamedTuple):
+    """What one transaction stores."""
+
+    appends: list[Append]
+    blobs: list[BlobPut]
+    events: int
 
 
 class _Connection(aiosqlite.Connection):
@@ -79,6 +90,7 @@ class Writer:
         self._blobs: list[BlobPut] = []
         self._refusal: LogError | None = None
         self._seconds_each = 0.0
+        self._untold: tuple[Batch, list[Appended | LogError]] | None = None
         self._wake: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -122,77 +134,96 @@ class Writer:
             self._wake.set_result(None)
 
     async def _run(self) -> None:
-        while True:
-            slept = False
-            while not self._appends and not self._blobs:
-                if self._refusal is not None:
-                    return
-                slept = True
-                self._wake = asyncio.get_running_loop().create_future()
-                await self._wake
-            appends = self._next(slept=slept)
-            blobs, self._blobs = self._blobs, []
+        while (slept := await self._until_queued()) is not None:
+            batch = self._take(slept=slept)
             began = time.perf_counter()
             try:
-                outcomes = await self._connection.run(
-                    self._committer.commit, appends, [put.blob for put in blobs]
-                )
-            except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
-                    self._fail(translated(error, self._path), appends, blobs)
-                else:
-                    self._poison(error, appends, blobs)
+                commit = await self._begin(batch)
+                # Those who wait for the last batch will keep the loop busy. The thread is at work
+                # without Python's lock by now; told before, they would have kept it waiting.
+                self._tell()
+                outcomes = await commit
             except Exception as error:
-                self._poison(error, appends, blobs)
+                self._tell()
+                if is_busy(error):
+                    self._fail(translated(error, self._path), batch)
+                else:
+                    self._poison(error, batch)
             else:
-                self._seconds_each = (time.perf_counter() - began) / (
-                    sum(len(a.drafts) for a in appends) or 1
-                )
-                self._deliver(appends, outcomes, blobs)
+                self._seconds_each = (time.perf_counter() - began) / max(batch.events, 1)
+                self._untold = (batch, outcomes)
+                self._fail_followers(batch, outcomes)
 
-    def _next(self, *, slept: bool) -> list[Append]:
+    async def _until_queued(self) -> bool | None:
+        """Whether there was anything to wait for; None when nothing will come any more."""
+        slept = False
+        while not self._appends and not self._blobs:
+            self._tell()
+            if self._refusal is not None:
+                return None
+            slept = True
+            self._wake = asyncio.get_running_loop().create_future()
+            await self._wake
+        return slept
+
+    async def _begin(self, batch: Batch) -> asyncio.Task[list[Appended | LogError]]:
+        """Hand a batch to the thread. A large one is at work when this returns."""
+        loop = asyncio.get_running_loop()
+        working: asyncio.Future[None] = loop.create_future()
+
+        def started() -> None:
+            loop.call_soon_threadsafe(working.set_result, None)
+
+        plan = None if batch.blobs else self._committer.plan(batch.appends)
+        wait = plan is not None and self._untold is not None and batch.events >= _LARGE
+        commit = loop.create_task(
+            self._connection.run(
+                self._committer.commit,
+                plan,
+                batch.appends,
+                [put.blob for put in batch.blobs],
+                started if wait else None,
+            )
+        )
+        if wait:
+            await asyncio.wait((working, commit), return_when=asyncio.FIRST_COMPLETED)
+        return commit
+
+    def _take(self, *, slept: bool) -> Batch:
         """All that is queued; or half of it, to set two halves of the appenders out of step.
 
         Appenders who all wait for the same commit leave one core idle in turn: they encode while
         the writer sleeps, then sleep while it writes. Two groups take turns instead, and stay in
         turn by themselves. Not where a commit is mostly the wait for a slow disk.
         """
-        queued = self._appends
-        half = len(queued) // 2
+        appends, self._appends = self._appends, []
+        blobs, self._blobs = self._blobs, []
+        half = len(appends) // 2
         if slept and half >= _WORTH_HALVING and self._seconds_each < _MOSTLY_WORK:
-            self._appends = queued[half:]
-            return queued[:half]
-        self._appends = []
-        return queued
+            self._appends = appends[half:]
+            del appends[half:]
+        return Batch(appends, blobs, sum(len(append.drafts) for append in appends))
 
-    def _deliver(
-        self,
-        appends: Sequence[Append],
-        outcomes: Sequence[Appended | LogError],
-        blobs: Sequence[BlobPut],
-    ) -> None:
-        failed: dict[str, LogError] = {}
-        for append, outcome in zip(appends, outcomes, strict=True):
-            if isinstance(outcome, LogError):
-                append.fail(outcome)
-                failed.setdefault(append.stream, outcome)
-            else:
-                append.succeed(outcome)
-        for put in blobs:
-            put.succeed(True)
-        self._fail_followers(failed)
-        self._committed()
+    def _tell(self) -> None:
+        """Tell those who wait for the last batch."""
+        if self._untold is not None:
+            batch, outcomes = self._untold
+            self._untold = None
+            for append, outcome in zip(batch.appends, outcomes, strict=True):
+                if isinstance(outcome, LogError):
+                    append.fail(outcome)
+                else:
+                    append.succeed(outcome)
+            for put in batch.blobs:
+                put.succeed(True)
+            self._committed()
 
-    def _fail(self, error: LogError, appends: Sequence[Append], blobs: Sequence[BlobPut]) -> None:
-        """Nothing of a batch was stored, and the file is as it was."""
-        for append in appends:
-            append.fail(error)
-        for put in blobs:
-            put.fail(error)
-        self._fail_followers({append.stream: error for append in appends})
-
-    def _fail_followers(self, failed: dict[str, LogError]) -> None:
+    def _fail_followers(self, batch: Batch, outcomes: Sequence[Appended | LogError]) -> None:
         """What was queued on a stream after an append that failed, fails too."""
+        failed: dict[str, LogError] = {}
+        for append, outcome in zip(batch.appends, outcomes, strict=True):
+            if isinstance(outcome, LogError):
+                failed.setdefault(append.stream, outcome)
         if failed:
             kept: list[Append] = []
             for append in self._appends:
@@ -203,10 +234,17 @@ class Writer:
                     append.fail(error)
             self._appends = kept
 
-    def _poison(
-        self, error: Exception, appends: Sequence[Append], blobs: Sequence[BlobPut]
-    ) -> None:
+    def _fail(self, error: LogError, batch: Batch) -> None:
+        """Nothing of a batch was stored, and the file is as it was."""
+        for append in batch.appends:
+            append.fail(error)
+        for put in batch.blobs:
+            put.fail(error)
+        self._fail_followers(batch, [error] * len(batch.appends))
+
+    def _poison(self, error: Exception, batch: Batch) -> None:
         """Refuse all that is queued, and all that will come."""
         self._refusal = poisoned(error, self._path)
-        self._fail(self._refusal, [*appends, *self._appends], [*blobs, *self._blobs])
+        self._fail(self._refusal, batch)
+        self._fail(self._refusal, Batch(self._appends, self._blobs, 0))
         self._appends, self._blobs = [], []

@@ -35,11 +35,11 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     made = Gate()
     commit = Committer.commit
 
-    def held(self: Committer, requests: Any, blobs: Any) -> Any:
+    def held(self: Committer, plan: Any, requests: Any, *more: Any) -> Any:
         made.sizes.append(len(requests))
         made.arrived.release()
         made.open.wait(30)
-        return commit(self, requests, blobs)
+        return commit(self, plan, requests, *more)
 
     monkeypatch.setattr(Committer, "commit", held)
     yield made
@@ -134,6 +134,26 @@ async def test_appenders_in_step_are_set_out_of_step(
     assert list(range(102, 202)) == [(await ticket).last for ticket in tickets]
 
     assert [1, 50, 50, 100] == gate.sizes
+
+
+async def test_large_batches_follow_each_other(log: EventLog, gate: Gate) -> None:
+    """The thread is at work on the next one before those who wait for the last one are told."""
+    await log.append("job/a", 0, events(100))
+    await log.append("job/b", 0, events(1))
+    first = await hold(gate, log, "job/a", 100)
+    tickets = [log.append("job/a", 101, events(100)), log.append("job/b", 1, events(600))]
+    gate.open.set()
+    assert 102 == (await first).last
+    assert [202, 802] == [(await ticket).last for ticket in tickets]
+
+    for version in (201, 401, 601):
+        gate.open.clear()
+        told = log.append("job/a", version, events(100))
+        await anyio.to_thread.run_sync(gate.arrived.acquire)
+        next_one = log.append("job/a", version + 100, events(100))
+        gate.open.set()
+        assert (await told).version + 100 == (await next_one).version
+    check_chain(await everything(log))
 
 
 async def test_a_cancelled_job_still_closes_its_log(tmp_path: Path) -> None:
