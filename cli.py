@@ -425,16 +425,13 @@ def _main(arguments: Sequence[str] | None) -> int:
         context = getattr(error, "ctx", None)
         write(usage(error.format_message(), context.command_path if context else "trialog"))
         return EXIT_USAGE
-    except BrokenPipeError:
-        from .engine.console.terminal import discard_output
-
-        discard_output(sys.stdout)
-        return 0
     except BaseException as error:
         from .engine.console import failure
 
         if isinstance(error, SystemExit):
             raise
+        if failure.nobody_reads(error):
+            return failure.EXIT_OK
         failure.write(failure.lines(error, os.environ))
         return failure.exit_code(failure.unwrapped(error))
     return code if isinstance(code, int) else 0

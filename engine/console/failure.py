@@ -20,6 +20,7 @@ __all__ = (
     "EXIT_USAGE",
     "exit_code",
     "lines",
+    "nobody_reads",
     "unwrapped",
 )
 
@@ -50,6 +51,11 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
             yield from _leaves(inner)
     else:
         yield error
+
+
+def nobody_reads(error: BaseException) -> bool:
+    """Whether a command ended because its reader had enough, as `head` has."""
+    return all(isinstance(one, BrokenPipeError) for one in unwrapped(error))
 
 
 def exit_code(errors: list[BaseException]) -> int:

@@ -52,6 +52,8 @@ class Terminal:
         self._err_console = _console(self._err, plain)
         self._live: Live | None = None
         self._closed = False
+        self.patient = False
+        """What is done goes on when nobody reads any more: a job, that is."""
         self._hide: Callable[[str], str] = str
 
     def hide(self, secrets: Mapping[str, str]) -> None:
@@ -68,7 +70,7 @@ class Terminal:
 
     def raw(self, text: str) -> None:
         """Text on standard output as it is; the caller has made it safe."""
-        self._write(self._out, text)
+        self._write(self._out, self._hide(text))
 
     def line(self, text: str = "") -> None:
         """A line of the result, for a person."""
@@ -88,7 +90,7 @@ class Terminal:
         from rich.live import Live
         from rich.text import Text
 
-        line = Text(text, no_wrap=True, overflow="ellipsis", style="dim")
+        line = Text(self._hide(text), no_wrap=True, overflow="ellipsis", style="dim")
         if self._live is None:
             self._live = Live(
                 line,
@@ -119,7 +121,7 @@ class Terminal:
         try:
             console.print(shown, soft_wrap=True, markup=False, highlight=False, emoji=False)
             console.file.flush()
-        except BrokenPipeError:
+        except OSError:
             self._broken(console.file)
 
     def _write(self, stream: TextIO, text: str) -> None:
@@ -128,13 +130,16 @@ class Terminal:
         try:
             stream.write(text)
             stream.flush()
-        except BrokenPipeError:
+        except OSError:
             self._broken(stream)
 
     def _broken(self, stream: Any) -> None:
-        """Nobody reads any more: what a job does goes on, and its log has everything."""
+        """Nobody reads any more, or nothing can be written. A job's log has everything."""
         self._closed = self._closed or stream is self._out
+        self.live_allowed = self.live_allowed and stream is not self._err
         discard_output(stream)
+        if not self.patient:
+            raise BrokenPipeError
 
 
 def discard_output(stream: TextIO) -> None:
@@ -151,7 +156,11 @@ def discard_output(stream: TextIO) -> None:
 def _console(stream: TextIO, plain: bool) -> Console:
     from rich.console import Console
 
-    return Console(
+    class Quiet(Console):
+        def on_broken_pipe(self) -> None:  # rich would end the process, the job with it
+            raise BrokenPipeError
+
+    return Quiet(
         file=stream,
         no_color=plain or None,
         color_system=None if plain else "auto",

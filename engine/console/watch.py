@@ -46,6 +46,7 @@ class JobWatch:
         self._queue.put(report)
 
     def __enter__(self) -> Self:
+        self._terminal.patient = True
         self._thread.start()
         return self
 

@@ -1,0 +1,112 @@
+"""Both streams of a command, and the program's own log lines."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+from collections.abc import Iterator
+from typing import IO
+
+import pytest
+import structlog
+
+from trialog.engine.console.failure import nobody_reads
+from trialog.engine.console.logs import configure
+from trialog.engine.console.terminal import Terminal
+from trialog.engine.errors import ConfigError
+
+
+@pytest.fixture
+def broken() -> Iterator[IO[str]]:
+    """A stream that nobody reads."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    stream = os.fdopen(writing, "w")
+    yield stream
+    with contextlib.suppress(BrokenPipeError):
+        stream.close()
+
+
+def test_a_stream_that_nobody_reads(broken: IO[str]) -> None:
+    """What a job prints and nobody reads is dropped, whatever it is; the job goes on."""
+    err = io.StringIO()
+    terminal = Terminal(environ={}, out=broken, err=err)
+    terminal.patient = True
+    terminal.line("a")
+    terminal.line("b")
+    terminal.data({"c": 1})
+    terminal.raw("d")
+    terminal.message("still said")
+    assert err.getvalue() == "still said\n"
+
+
+def test_data_that_nobody_reads(broken: IO[str]) -> None:
+    """Another command ends quietly when its reader goes away."""
+    terminal = Terminal(json=True, environ={}, out=broken, err=io.StringIO())
+    with pytest.raises(BrokenPipeError) as caught:
+        terminal.data({"a": 1})
+    assert nobody_reads(ExceptionGroup("in a task group", [caught.value]))
+
+
+def test_secrets_are_hidden_on_both_streams() -> None:
+    """A secret's value is replaced in lines, messages, JSON and output."""
+    out, err = io.StringIO(), io.StringIO()
+    terminal = Terminal(environ={}, out=out, err=err)
+    terminal.line("a hunter22hunter")
+    terminal.hide({"PW": "hunter22"})
+    terminal.line("a hunter22")
+    terminal.data({"b": "hunter22"})
+    terminal.raw("c hunter22\n")
+    terminal.message("d hunter22")
+    assert out.getvalue() == (
+        'a hunter22hunter\na [redacted:PW]\n{"b":"[redacted:PW]"}\nc [redacted:PW]\n'
+    )
+    assert err.getvalue() == "d [redacted:PW]\n"
+
+
+def test_markup_is_data() -> None:
+    """Square brackets and emoji codes of others are shown as they are."""
+    out = io.StringIO()
+    Terminal(environ={}, out=out, err=io.StringIO()).line("[red]x[/red] :smile: " + "long " * 50)
+    assert out.getvalue() == "[red]x[/red] :smile: " + "long " * 50 + "\n"
+
+
+@pytest.mark.parametrize(
+    ("verbose", "environ", "levels"),
+    [
+        (0, {}, ["warning", "error"]),
+        (1, {}, ["info", "warning", "error"]),
+        (2, {}, ["debug", "info", "warning", "error"]),
+        (0, {"TRIALOG_LOG_LEVEL": "ERROR"}, ["error"]),
+        (1, {"TRIALOG_LOG_LEVEL": "error"}, ["info", "warning", "error"]),
+    ],
+)
+def test_levels(verbose: int, environ: dict[str, str], levels: list[str]) -> None:
+    """-v, -vv and $TRIALOG_LOG_LEVEL choose what the program says of its own work."""
+    err = io.StringIO()
+    configure(Terminal(environ={}, out=io.StringIO(), err=err), verbose, environ)
+    logger = structlog.get_logger()
+    for level in ("debug", "info", "warning", "error"):
+        getattr(logger, level)(f"a {level}", why="\x1b[2J")
+    lines = err.getvalue().splitlines()
+    assert [line.split()[1] for line in lines] == [f"{level}:" for level in levels]
+    assert all(line.endswith(r" why=\x1b[2J") for line in lines)
+
+
+def test_exceptions_are_logged_with_their_lines() -> None:
+    """An exception's traceback keeps its lines and no control characters."""
+    err = io.StringIO()
+    configure(Terminal(environ={}, out=io.StringIO(), err=err), 0, {})
+    try:
+        raise ValueError("odd \x07")  # noqa: TRY301 - it needs a traceback
+    except ValueError:
+        structlog.get_logger().exception("fault")
+    assert "error: fault\nTraceback" in err.getvalue()
+    assert r"ValueError: odd \x07" in err.getvalue()
+
+
+def test_unknown_level() -> None:
+    """A level that does not exist is refused with those that do."""
+    with pytest.raises(ConfigError, match=r"TRIALOG_LOG_LEVEL: unknown level 'loud'; known are"):
+        configure(Terminal(environ={}), 0, {"TRIALOG_LOG_LEVEL": "loud"})
