@@ -146,7 +146,7 @@ def test_an_unknown_engine_address_is_named(tools: dict[str, ModuleType]) -> Non
     engine = tools["docker_engine"].Engine("ssh://elsewhere")
     assert not engine.answers()
     with pytest.raises(tools["docker_engine"].EngineError, match="ssh://elsewhere"):
-        engine.image_labels("an-image")
+        engine.image_comment("an-image")
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def _docker(image: str | None) -> tuple[list[str], str]:
         raise services.Unavailable(f"no engine answers at {engine.host}")
     if image is None:
         image = services.have_image(engine, services.IMAGE)
-    elif engine.image_labels(image) is None:
+    elif engine.image_comment(image) is None:
         raise services.Unavailable(f"the engine at {engine.host} has no image {image}")
     options = ["--sandbox", "docker", "--image", image]
     return options, f"The sandbox is Docker, at {engine.host}, with the image {image}."

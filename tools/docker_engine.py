@@ -46,19 +46,19 @@ class Engine:
         except EngineError:
             return False
 
-    def image_labels(self, image: str) -> dict[str, str] | None:
-        """The labels of an image; None where there is no such image."""
+    def image_comment(self, image: str) -> str | None:
+        """What was remarked when an image was made; None where there is no such image."""
         status, body = self._call("GET", f"/images/{quote(image, safe='')}/json")
         if status == 404:
             return None
         self._check(status, body)
-        return json.loads(body)["Config"].get("Labels") or {}
+        return str(json.loads(body).get("Comment") or "")
 
-    def import_image(self, tar: Path, image: str, *, label: tuple[str, str]) -> None:
+    def import_image(self, tar: Path, image: str, *, comment: str) -> None:
         """Make an image of a root file system in a tar."""
         repo, _, tag = image.partition(":")
-        changes = quote(f'LABEL {label[0]}="{label[1]}"')
-        query = f"fromSrc=-&repo={quote(repo)}&tag={quote(tag or 'latest')}&changes={changes}"
+        name = f"repo={quote(repo, safe='')}&tag={quote(tag or 'latest')}"
+        query = f"fromSrc=-&{name}&message={quote(comment)}"
         with tar.open("rb") as file:
             status, body = self._call(
                 "POST",

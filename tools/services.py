@@ -31,7 +31,8 @@ ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / ".test-services"
 STATE = FOLDER / "engine.json"
 IMAGE = os.environ.get("TRIALOG_TEST_IMAGE") or "trialog-base:latest"
-LABEL = "made-of"  # containers inherit it, so it is no label of trialog's
+MADE_OF = "made of "
+"""Begins the comment of an image of ours: no label, for containers would inherit it."""
 PULLED_IMAGE = "python:3.11-slim-bookworm"
 """Where no image can be made here (not root), this one serves, if the engine can fetch it."""
 START_SECONDS = 60.0
@@ -175,17 +176,17 @@ def have_image(engine: Engine, image: str) -> str:
 
     Gives the image's name: where one is fetched it is another.
     """
-    labels = engine.image_labels(image)
+    comment = engine.image_comment(image)
     if os.geteuid() == 0 and may_install():
-        if labels is not None and LABEL not in labels:
+        if comment is not None and not comment.startswith(MADE_OF):
             return image  # the user's own
         tar, key = root_filesystem()
-        if labels is None or labels[LABEL] != key:
-            engine.import_image(tar, image, label=(LABEL, key))
+        if comment != MADE_OF + key:
+            engine.import_image(tar, image, comment=MADE_OF + key)
         return image
-    if labels is not None:
+    if comment is not None:
         return image
-    if engine.image_labels(PULLED_IMAGE) is None:
+    if engine.image_comment(PULLED_IMAGE) is None:
         say(f"The engine has no image {image}; fetching {PULLED_IMAGE} …")
         try:
             engine.pull(PULLED_IMAGE, timeout=180)
@@ -204,6 +205,7 @@ def _start(*, outlive: bool) -> tuple[subprocess.Popen[bytes], Path]:
     reason = ""
     for storage in ([], ["--storage-driver", "vfs"]):  # first the best that the disk can do
         run = Path(tempfile.mkdtemp(prefix="trialog-engine-"))  # short: a socket's path is limited
+        run.chmod(0o711)  # the socket's own mode says who may use it
         note.write_text(str(run))
         (run / "daemon.json").write_text("{}")  # not the machine's own settings
         # The first process dies with this one, and everything else with the first process.
