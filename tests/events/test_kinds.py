@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import subprocess
+import sys
 from typing import get_args
 
 import msgspec
@@ -105,3 +107,13 @@ def _subclasses(base: type) -> set[type]:
     """Those of the package: other tests make some of their own."""
     found = {c for d in base.__subclasses__() for c in (d, *_subclasses(d))}
     return {c for c in found if c.__module__.startswith("trialog.")}
+
+
+def test_the_kinds_are_cheap_to_import() -> None:
+    """Whoever starts the program without opening a log does not pay for one."""
+    script = "import sys, trialog.events.kinds, trialog.events.open; print(*sys.modules)"
+    modules = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert "trialog.events.kinds" in modules
+    assert not {"aiosqlite", "sqlite3", "trialog.events.sqlite"} & set(modules)
