@@ -24,7 +24,7 @@ from ..tasks.dataset import find_tasks
 from ..tasks.model import Task
 from .conclusion import conclude
 from .lines import plan_line
-from .session import Request, Session, opened
+from .session import Request, Session, opened, place_of
 from .text import escaped, plural
 from .watch import JobWatch
 
@@ -92,6 +92,7 @@ async def run_trials(
     **variables_given: Any,
 ) -> int:
     """``trialog run``; gives the exit code."""
+    await to_thread.run_sync(place_of, request, None)  # a wrong --log is told first
     variables = await to_thread.run_sync(
         partial(read_variables, request.environ, **variables_given)
     )

@@ -163,6 +163,7 @@ def test_at_once(user: User, make_task: MakeTask, agent_program: Callable[[str],
         listener = user.start("logs", "--follow", trial)
         rebuilt = [user.run("rebuild", listed[0]["job"], code=0) for _ in range(3)]
         assert rebuilt
+        assert user.run("logs", trial, code=0).out == "one\n"
         [up] = (user.home / "jobs/.scratch").glob("**/up")
         up.with_name("go").touch()
         out, _ = follower.communicate(timeout=60)

@@ -138,10 +138,14 @@ def test_killed_and_resumed(
     assert list((folder.parent / ".scratch").glob("*/*")) == []
     assert [p for p in running(seconds) if name_of(p) == "sleep"] == []
     (user.home / "agent.sh").write_text("#!/bin/sh\necho 42 > answer.txt\n")
+    [job] = user.run("show", folder, "--json", code=0).objects
+    assert len(job["open"]) == 2
     plan = user.run("resume", folder, "--dry-run", code=0)
     assert all(line.startswith("run ") for line in plan.lines)
     user.run("resume", folder, code=0)
     assert counts(folder)["passed"] == 2
+    given_up = user.run("replay", job["open"][0], "--follow", code=0)
+    assert "note: given up: " in given_up.err
     again = user.run("resume", folder, code=0)
     assert "nothing is left to do" in again.err
 
