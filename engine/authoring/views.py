@@ -1,0 +1,250 @@
+"""What checks, rewards and hindsight are given: read-only views of a recorded episode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from ...events.errors import TrialogError
+from ...projections.episode import EpisodeData, QueryData, RewardData, StepData, TaskData
+
+Query: TypeAlias = Callable[[str, str, dict[str, Any]], Any]
+"""App, action, arguments → the answer; raises QueryRefused."""
+
+
+class QueryRefused(TrialogError):
+    """A verifier asked an app for something that it may not ask, or not any more."""
+
+
+class UnknownEvent(TrialogError):
+    """A credit names an event that the trial does not have."""
+
+    def __init__(self, event_id: str) -> None:
+        self.event_id = event_id
+        super().__init__(f"the trial has no event {event_id!r} to credit")
+
+
+def gone(app: str, action: str, arguments: dict[str, Any]) -> Any:
+    """The query of an app that is no more."""
+    raise QueryRefused(
+        f"app {app!r} can't be asked for {action!r} any more: the trial is over; read `final`"
+    )
+
+
+class AppView:
+    """An app at the start and the end of an episode."""
+
+    def __init__(self, name: str, data: Any, query: Query = gone) -> None:
+        self.name = name
+        self.initial: Any = data.initial
+        self.final: Any = data.final
+        self.control: str = data.control
+        self._query = query
+
+    def query(self, action: str, **arguments: Any) -> Any:
+        """The answer of one of the app's read-only actions, while the trial is running.
+
+        Raises QueryRefused for an action that can change state, and once the trial is over.
+        """
+        return self._query(self.name, action, arguments)
+
+
+class StepApp:
+    """An app as a step's reward sees it: its state right after the step."""
+
+    def __init__(self, name: str, state: Any, query: Query = gone) -> None:
+        self.name = name
+        self.state: Any = state
+        self._query = query
+
+    def snapshot(self) -> Any:
+        """The app's state, as JSON data."""
+        return self.state
+
+    def query(self, action: str, **arguments: Any) -> Any:
+        """The answer of one of the app's read-only actions; see AppView.query."""
+        return self._query(self.name, action, arguments)
+
+
+class Step:
+    """One action and what came of it, right after it was taken."""
+
+    def __init__(
+        self,
+        task: TaskData,
+        step: StepData,
+        previous: Mapping[str, Any],
+        current: Mapping[str, Any],
+        query: Query = gone,
+    ) -> None:
+        self.task = task
+        self.event_id = step.event_id
+        self.turn = step.turn
+        self.app = step.app
+        self.action = step.action
+        self.arguments: dict[str, Any] = step.arguments
+        self.observation: Any = step.observation
+        self.error: str | None = step.error
+        self.previous_state: Any = previous.get(step.app)
+        self.current_state: Any = current.get(step.app)
+        self.apps: Mapping[str, StepApp] = MappingProxyType(
+            {name: StepApp(name, state, query) for name, state in current.items()}
+        )
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """How an episode ended."""
+
+    terminated: bool
+    truncated: bool
+    reason: str | None
+
+
+class Episode:
+    """A finished episode, for a check."""
+
+    def __init__(self, data: EpisodeData, query: Query = gone) -> None:
+        self.task = data.task
+        self.expected: Any = data.task.expected
+        self.apps: Mapping[str, AppView] = MappingProxyType(
+            {name: AppView(name, app, query) for name, app in data.apps.items()}
+        )
+        self.trajectory = [step_mapping(step) for step in replayed(data)]
+        self.observation: Any = data.steps[-1].observation if data.steps else data.first_observation
+        self.answer: Any = data.answer[0] if data.answer else None
+        self.artifacts = data.artifacts
+        self.usage = data.usage
+        self.rewards: list[RewardData] = data.rewards
+        self.outcome = Outcome(
+            terminated=data.terminated, truncated=data.truncated, reason=data.reason
+        )
+
+    @property
+    def state(self) -> Any:
+        """With one app its final state; with several a mapping of each app's; with none null."""
+        if len(self.apps) == 1:
+            return next(iter(self.apps.values())).final
+        return {name: app.final for name, app in self.apps.items()} or None
+
+
+class Credit(msgspec.Struct, frozen=True, kw_only=True):
+    """Credit given in hindsight."""
+
+    event_id: str
+    value: float
+    target: Literal["step", "event"] = "step"
+    field: str | None = None
+    start: int | None = None
+    end: int | None = None
+    token_start: int | None = None
+    token_end: int | None = None
+    metadata: dict[str, Any] = {}
+
+
+class HindsightTrial:
+    """A scored trial, for crediting what deserved it."""
+
+    def __init__(self, data: EpisodeData, score: float | None) -> None:
+        self.task = data.task
+        self.score = score
+        self.answer: Any = data.answer[0] if data.answer else None
+        self.apps: Mapping[str, AppView] = MappingProxyType(
+            {name: AppView(name, app) for name, app in data.apps.items()}
+        )
+        self.rewards: list[RewardData] = data.rewards
+        self._steps = [step_mapping(step) for step in replayed(data)]
+        self._calls = data.model_calls
+        self._known = {step["event_id"]: "step" for step in self._steps}
+        self._known |= {call["event_id"]: "event" for call in self._calls}
+
+    def steps(self, action: str | None = None) -> list[dict[str, Any]]:
+        """The steps, or those of one action; refused ones included. Each has its `event_id`."""
+        return [step for step in self._steps if action is None or step["action"] == action]
+
+    def model_calls(self) -> list[dict[str, Any]]:
+        """The model calls. Each has its `event_id`."""
+        return self._calls
+
+    def credit(
+        self,
+        target: str | Mapping[str, Any],
+        value: float,
+        *,
+        field: str | None = None,
+        start: int | None = None,
+        end: int | None = None,
+        token_start: int | None = None,
+        token_end: int | None = None,
+        **metadata: Any,
+    ) -> Credit:
+        """Credit for a step or model call, by its event id or by what `steps()` gave; yield it.
+
+        `field` with `start` and `end` (characters), or `token_start` and `token_end`, credits a
+        span in one of the event's texts. Raises UnknownEvent.
+        """
+        event_id = target if isinstance(target, str) else str(target.get("event_id"))
+        kind = self._known.get(event_id)
+        if kind is None:
+            raise UnknownEvent(event_id)
+        return Credit(
+            event_id=event_id, value=value, target="step" if kind == "step" else "event",
+            field=field, start=start, end=end, token_start=token_start, token_end=token_end,
+            metadata=metadata,
+        )  # fmt: skip
+
+
+class Replayed(msgspec.Struct, frozen=True):
+    """A step with the states of all apps before and after it."""
+
+    step: StepData
+    previous: dict[str, Any]
+    current: dict[str, Any]
+
+
+def replayed(data: EpisodeData) -> Iterator[Replayed]:
+    """The steps in order, with every app's state around each."""
+    states = {name: app.initial for name, app in data.apps.items()}
+    for step in data.steps:
+        previous = states
+        states = {**states, **step.states}
+        yield Replayed(step, previous, states)
+
+
+def step_mapping(replay: Replayed) -> dict[str, Any]:
+    """A step as trajectories show it."""
+    step = replay.step
+    return {
+        "event_id": step.event_id,
+        "turn": step.turn,
+        "app": step.app,
+        "action": step.action,
+        "arguments": step.arguments,
+        "observation": step.observation,
+        "error": step.error,
+        "previous_state": replay.previous.get(step.app),
+        "current_state": replay.current.get(step.app),
+        "observed_by": step.observed_by,
+    }
+
+
+class RecordedQueries:
+    """Answers queries from the record, in the order in which they were asked."""
+
+    def __init__(self, queries: list[QueryData]) -> None:
+        self._left = list(queries)
+
+    def __call__(self, app: str, action: str, arguments: dict[str, Any]) -> Any:
+        """The recorded answer to the same question. Raises QueryRefused where there is none."""
+        for number, query in enumerate(self._left):
+            if (query.app, query.action, query.arguments) == (app, action, arguments):
+                del self._left[number]
+                if query.error is not None:
+                    raise QueryRefused(query.error)
+                return query.answer
+        raise QueryRefused(
+            f"app {app!r} was not asked for {action!r} with these arguments while the trial ran, "
+            "so a replay can't answer; read `final`"
+        )

@@ -1,0 +1,1 @@
+"""Hooks: verifiers' own code, run apart from everything that it could break."""

@@ -1,0 +1,102 @@
+"""What running a verifier's code is, for everyone who needs it.
+
+Hooks see an episode as it was recorded. They run in a process of their own, shared by many calls
+and trials; a call that runs past its deadline costs that call and nobody else's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+
+import msgspec
+
+from ...projections.episode import EpisodeData
+from ..authoring.views import Credit
+
+
+class HookSource(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a deterministic verifier's code is."""
+
+    name: str
+    version: str
+    digest: str
+    """``sha256:…`` over the verifier's files, manifest and the project's modules it imports."""
+    weight: float
+    timeout_sec: float
+    folder: Path
+    """The verifier's folder; relative names in the fields below are in it."""
+    root: Path
+    """The project's folder, on the import path."""
+    check: str | list[str] | None = None
+    """``verify.py:function``, a command's words, or ``total_reward``."""
+    reward: str | None = None
+    hindsight: str | None = None
+    queries: bool = False
+    """Its code may ask apps questions, so rewards can't be given in one batch at the end."""
+
+
+class HookFault(msgspec.Struct, frozen=True, kw_only=True):
+    """A hook that raised, ran too long or gave what it must not."""
+
+    error: str
+    """``KeyError: 'done'``"""
+    line: str | None = None
+    """``verify.py:14``: the last place in the author's own code."""
+    timed_out: bool = False
+
+
+class RewardGiven(msgspec.Struct, frozen=True, kw_only=True):
+    """What a reward hook said of one step. Both null: no signal."""
+
+    value: float | None = None
+    fault: HookFault | None = None
+
+
+class CheckGiven(msgspec.Struct, frozen=True, kw_only=True):
+    """What a check gave, or why nothing."""
+
+    score: float | None = None
+    scores: dict[str, float] = {}
+    evidence: list[str] = []
+    feedback: str | None = None
+    fault: HookFault | None = None
+
+
+class HindsightGiven(msgspec.Struct, frozen=True, kw_only=True):
+    """All credits of a hindsight hook, or why none."""
+
+    credits: list[Credit] = []
+    fault: HookFault | None = None
+
+
+AskApp: TypeAlias = Callable[[str, str, dict[str, Any]], Awaitable[Any]]
+"""App, action, arguments → the answer. Raises QueryRefused."""
+
+
+class Hooks(Protocol):
+    """Runs hooks. Nothing that a hook does raises here: it is in what is given back."""
+
+    async def rewards(
+        self, source: HookSource, episode: EpisodeData, steps: Sequence[int], ask: AskApp | None
+    ) -> list[RewardGiven]:
+        """The verifier's reward for these steps (indices), in order. `ask` null: a replay, in
+        which the record answers queries."""
+        ...
+
+    async def check(
+        self, source: HookSource, episode: EpisodeData, ask: AskApp | None
+    ) -> CheckGiven:
+        """The verifier's check of the episode."""
+        ...
+
+    async def hindsight(
+        self, source: HookSource, episode: EpisodeData, score: float | None
+    ) -> HindsightGiven:
+        """The verifier's credits; `episode.rewards` has what the trial earned until now."""
+        ...
+
+    async def aclose(self) -> None:
+        """End the processes."""
+        ...

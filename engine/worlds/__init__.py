@@ -1,0 +1,1 @@
+"""Worlds: apps that live, in this process or in one of their own."""
