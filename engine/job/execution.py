@@ -15,7 +15,7 @@ import structlog
 from anyio import to_thread
 
 from ...events.envelope import Appended
-from ...events.errors import LogError
+from ...events.errors import EventInvalid, LogError
 from ...events.kinds import (
     AgentFailed,
     AgentStarted,
@@ -73,8 +73,11 @@ async def execute(
         with anyio.move_on_after(CLOSING_SEC, shield=True):
             await execution.cut_off()
         raise
-    except LogError:
-        raise
+    except LogError as error:
+        if not isinstance(error, EventInvalid):
+            raise
+        await _log_fault(scheduled.trial, error)
+        await execution.tell(*fault(execution.record.state, error))
     except Exception as error:  # siblings must go on
         await _log_fault(scheduled.trial, error)
         await execution.tell(*fault(execution.record.state, error))

@@ -57,16 +57,19 @@ class TrialRecord:
 
         None when nothing follows from the commands.
         """
-        before = self.state.version
+        state = self.state
         events: list[TrialEvent] = []
         for command in commands:
-            decided = decide(self.state, command)
+            decided = decide(state, command)
             for event in decided:
-                self.state = evolve(self.state, event)
+                state = evolve(state, event)
             events += decided
         if not events:
             return None
-        return self.log.append(self.stream, before, self._envelopes(events))
+        # What the log refuses at once has not happened, so the state follows the append.
+        ticket = self.log.append(self.stream, self.state.version, self._envelopes(events))
+        self.state = state
+        return ticket
 
     def _envelopes(self, events: Sequence[TrialEvent]) -> list[NewEvent]:
         enveloped: list[NewEvent] = []
