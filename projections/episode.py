@@ -6,9 +6,31 @@ way: values as they were recorded, redacted ones included.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, cast
 
 import msgspec
+
+from ..events.codec import decode_or_none
+from ..events.envelope import RecordedEvent
+from ..events.kinds import (
+    ActionTaken,
+    AgentFinished,
+    AppQueried,
+    ArtifactsSaved,
+    EnvironmentReset,
+    EpisodeEnded,
+    Event,
+    HindsightCredited,
+    HumanReviewSubmitted,
+    ModelCalled,
+    StepRewarded,
+    VerifierScored,
+)
+from ..events.kinds.parts import AppState, StateChange
+from ..events.values import BlobRef, Json, unescape
+from .patch import apply_patch
+from .texts import full_text, full_value, reference
 
 
 class TaskData(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,3 +111,252 @@ class EpisodeData(msgspec.Struct, frozen=True, kw_only=True):
     model_calls: list[dict[str, Any]] = []
     queries: list[QueryData] = []
     rewards: list[RewardData] = []
+
+
+class EpisodeFold:
+    """Folds a trial's events into its episode; the trial's own order may go on at any time.
+
+    Rewards are those that the trial earned, up to its end: labels applied later are left out.
+    """
+
+    def __init__(self, trial: str, task: TaskData) -> None:
+        self._trial = trial
+        self._task = task
+        self._seed: int | None = None
+        self._initial: dict[str, AppState] = {}
+        self._states: dict[str, Json] = {}
+        """Each app's state now, as stored; a list of one."""
+        self._first: Json | None = None
+        self._steps: list[tuple[str, ActionTaken, dict[str, Json]]] = []
+        self._ended: EpisodeEnded | None = None
+        self._answer: Json | None = None
+        self._artifacts: list[dict[str, Any]] = []
+        self._calls: list[tuple[str, ModelCalled]] = []
+        self._queries: list[AppQueried] = []
+        self._rewards: list[RewardData] = []
+
+    def feed(self, event_id: str, payload: Event, blobs: Mapping[str, bytes]) -> None:
+        """Take one more event; `blobs` has those that `episode_blobs` names in it."""
+        match payload:
+            case EnvironmentReset():
+                self._seed = payload.seed
+                self._initial = payload.apps
+                self._first = payload.observation
+                for name, app in payload.apps.items():
+                    self._states[name] = _stored(app.state, blobs)
+            case ActionTaken():
+                changed = {
+                    name: self._change(name, change, blobs)
+                    for name, change in payload.states.items()
+                }
+                self._states.update(changed)
+                self._steps.append((event_id, payload, changed))
+            case ModelCalled():
+                self._calls.append((event_id, payload))
+            case EpisodeEnded():
+                self._ended = payload
+                self._answer = payload.answer
+            case AgentFinished():
+                self._answer = payload.answer if self._answer is None else self._answer
+            case AppQueried():
+                self._queries.append(payload)
+            case ArtifactsSaved():
+                self._artifacts = [
+                    {"path": a.path, "size": a.size, "sha256": a.sha256} for a in payload.artifacts
+                ]
+            case StepRewarded(applied=None):
+                self._earn(payload, "step")
+            case HindsightCredited(applied=None):
+                self._earn(payload, "hindsight")
+            case VerifierScored(source="verifier", verifier_kind="agent"):
+                self._score(event_id, payload.verifier, payload.version, payload.score, "judge")
+            case VerifierScored(source="verifier"):
+                self._score(event_id, payload.verifier, payload.version, payload.score, "verifier")
+            case HumanReviewSubmitted():
+                self._score(event_id, payload.verifier, None, payload.score, "human")
+            case _:
+                pass
+
+    def _change(self, name: str, change: StateChange, blobs: Mapping[str, bytes]) -> Json:
+        if change.patch is None:
+            return _stored(_full(change), blobs)
+        return apply_patch(self._states[name], change.patch)
+
+    def _earn(
+        self, given: StepRewarded | HindsightCredited, source: Literal["step", "hindsight"]
+    ) -> None:
+        self._rewards.append(
+            RewardData(
+                verifier=given.verifier,
+                version=given.version,
+                value=given.value,
+                source=source,
+                event_id=given.target.event_id,
+            )
+        )
+
+    def _score(
+        self, event_id: str, verifier: str, version: str | None, value: float,
+        source: Literal["verifier", "judge", "human"],
+    ) -> None:  # fmt: skip
+        self._rewards.append(
+            RewardData(
+                verifier=verifier, version=version, value=value, source=source, event_id=event_id
+            )
+        )
+
+    def data(self, blobs: Mapping[str, bytes]) -> EpisodeData:
+        """The episode as it stands."""
+        ended = self._ended
+        final = (
+            {name: full_value(state, blobs) for name, state in ended.apps.items()}
+            if ended
+            else {name: unescape(state) for name, state in self._states.items()}
+        )
+        return EpisodeData(
+            trial=self._trial,
+            task=self._task,
+            seed=self._seed,
+            apps={
+                name: AppData(
+                    initial=full_value(app.state, blobs), final=final.get(name), control=app.control
+                )
+                for name, app in self._initial.items()
+            },
+            first_observation=full_value(self._first, blobs),
+            steps=[self.step(number, blobs) for number in range(len(self._steps))],
+            answer=_answer(self._answer, blobs),
+            terminated=ended.terminated if ended else False,
+            truncated=ended.truncated if ended else False,
+            reason=ended.reason if ended else None,
+            usage=self._usage(),
+            artifacts=self._artifacts,
+            model_calls=[_call(event_id, call, blobs) for event_id, call in self._calls],
+            queries=[_query(query, blobs) for query in self._queries],
+            rewards=list(self._rewards),
+        )
+
+    def step(self, number: int, blobs: Mapping[str, bytes]) -> StepData:
+        """One step of it."""
+        event_id, taken, states = self._steps[number]
+        return StepData(
+            event_id=event_id,
+            turn=taken.turn,
+            app=taken.app,
+            action=taken.action,
+            arguments=_arguments(taken.arguments, blobs),
+            observation=full_value(taken.observation, blobs),
+            error=None if taken.error is None else full_text(taken.error, blobs),
+            states={name: unescape(state) for name, state in states.items()},
+            observed_by=taken.observed_by,
+            model_call=taken.model_call,
+            tool_call=taken.tool_call,
+        )
+
+    def _usage(self) -> dict[str, Any]:
+        """What the seen model calls used together; nothing where none was seen."""
+        usage: dict[str, Any] = {}
+        for _, call in self._calls:
+            seen = {**msgspec.structs.asdict(call.usage), "model_calls": 1}
+            for name, value in seen.items():
+                if value is not None:
+                    usage[name] = usage.get(name, 0) + value
+        return usage
+
+
+def episode_data(
+    trial: str, task: TaskData, events: Iterable[RecordedEvent], blobs: Mapping[str, bytes]
+) -> EpisodeData:
+    """A stored trial's episode. `blobs` has those that `episode_blobs` names."""
+    fold = EpisodeFold(trial, task)
+    for event in events:
+        payload = decode_or_none(event)
+        if payload is not None:
+            fold.feed(event.id, payload, blobs)
+    return fold.data(blobs)
+
+
+def episode_blobs(events: Iterable[RecordedEvent]) -> list[BlobRef]:
+    """The blobs whose bytes an episode needs, each once."""
+    found: dict[str, BlobRef] = {}
+    for event in events:
+        payload = decode_or_none(event)
+        for value in () if payload is None else _values(payload):
+            ref = reference(value)
+            if ref is not None:
+                found[ref.blob] = ref
+    return list(found.values())
+
+
+def _values(payload: Event) -> list[Json]:
+    """The values of an event that may be in a blob and that an episode shows."""
+    match payload:
+        case EnvironmentReset():
+            return [payload.observation, *(app.state for app in payload.apps.values())]
+        case ActionTaken():
+            states = [_full(change) for change in payload.states.values()]
+            return [payload.arguments, payload.observation, payload.error, *states]
+        case EpisodeEnded():
+            return [*_unwrapped(payload.answer), *payload.apps.values()]
+        case AgentFinished():
+            return _unwrapped(payload.answer)
+        case AppQueried():
+            return [payload.arguments, payload.answer, payload.error]
+        case ModelCalled():
+            return [payload.request, payload.response, payload.error]
+        case _:
+            return []
+
+
+def _unwrapped(answer: Json | None) -> list[Json]:
+    return [answer, *cast("list[Json]", answer)] if isinstance(answer, list) else [answer]
+
+
+def _answer(answer: Json | None, blobs: Mapping[str, bytes]) -> list[Any] | None:
+    if answer is None:
+        return None
+    if isinstance(answer, list):
+        return [full_value(item, blobs) for item in cast("list[Json]", answer)]
+    value = full_value(answer, blobs)  # the list of one is in the blob, or was left out
+    return cast("list[Any]", value) if isinstance(value, list) else [value]
+
+
+def _full(change: StateChange) -> Json:
+    """The state in a change: a list of one, or the blob that holds it."""
+    full = change.full
+    return cast("list[Json]", full)[0] if isinstance(full, list) else full
+
+
+def _arguments(value: Json | None, blobs: Mapping[str, bytes]) -> dict[str, Any]:
+    given = full_value(value, blobs)
+    return cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+
+
+def _stored(value: Json, blobs: Mapping[str, bytes]) -> Json:
+    """A stored state out of its blob, still escaped, so that patches fit it."""
+    ref = reference(value)
+    return value if ref is None else msgspec.json.decode(blobs[ref.blob])
+
+
+def _call(event_id: str, call: ModelCalled, blobs: Mapping[str, bytes]) -> dict[str, Any]:
+    return {
+        "event_id": event_id,
+        "model": call.model,
+        "turn": call.turn,
+        "request": full_value(call.request, blobs),
+        "response": full_value(call.response, blobs),
+        "error": None if call.error is None else full_text(call.error, blobs),
+        "usage": msgspec.structs.asdict(call.usage),
+    }
+
+
+def _query(query: AppQueried, blobs: Mapping[str, bytes]) -> QueryData:
+    return QueryData(
+        verifier=query.verifier,
+        app=query.app,
+        action=query.action,
+        arguments=_arguments(query.arguments, blobs),
+        answer=full_value(query.answer, blobs),
+        error=None if query.error is None else full_text(query.error, blobs),
+        step=query.step,
+    )
