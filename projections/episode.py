@@ -6,7 +6,7 @@ way: values as they were recorded, redacted ones included.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, cast
 
 import msgspec
@@ -309,22 +309,22 @@ def _values(payload: Event) -> list[Json]:
 
 
 def _unwrapped(answer: Json | None) -> list[Json]:
-    return [answer, *cast("list[Json]", answer)] if isinstance(answer, list) else [answer]
+    return [answer, *cast("Sequence[Json]", answer)] if isinstance(answer, list) else [answer]
 
 
 def _answer(answer: Json | None, blobs: Mapping[str, bytes]) -> list[Any] | None:
     if answer is None:
         return None
     if isinstance(answer, list):
-        return [full_value(item, blobs) for item in cast("list[Json]", answer)]
+        return [full_value(item, blobs) for item in cast("Sequence[Json]", answer)]
     value = full_value(answer, blobs)  # the list of one is in the blob, or was left out
-    return cast("list[Any]", value) if isinstance(value, list) else [value]
+    return list(cast("Sequence[Any]", value)) if isinstance(value, list) else [value]
 
 
 def _full(change: StateChange) -> Json:
     """The state in a change: a list of one, or the blob that holds it."""
     full = change.full
-    return cast("list[Json]", full)[0] if isinstance(full, list) else full
+    return cast("Sequence[Json]", full)[0] if isinstance(full, list) else full
 
 
 def _arguments(value: Json | None, blobs: Mapping[str, bytes]) -> dict[str, Any]:
