@@ -7,49 +7,45 @@ and at the end, before anyone is told.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
 from pathlib import Path
 
 import anyio
 import structlog
 from anyio import to_thread
+from msgspec.structs import replace
 
-from ...events.envelope import Appended
 from ...events.errors import EventInvalid, LogError
 from ...events.kinds import (
     AgentFailed,
     AgentStarted,
     ProcessesKilled,
     SandboxLost,
-    TrialEvent,
     TrialFinished,
     TrialScheduled,
-    TrialStarted,
     TrialUnscored,
-    WarningRaised,
     WorkspaceHardened,
 )
-from ...projections.errors import FilesUnwritable
 from ..agents import AgentContext
 from ..errors import SandboxGone
 from ..sandbox.protocol import Sandbox
 from ..tasks.environment import resolve_env
 from ..tasks.model import TaskWarning
-from ..trial.decide import Command, Conclude, Interrupt, Record
+from ..trial.decide import Conclude, Interrupt, Record
 from ..trial.folders import TamperUncleared
 from ..trial.load import load_trial
-from ..trial.record import TrialRecord, stream_of
+from ..trial.record import stream_of
 from ..trial.saving import MEBIBYTE, Saving, save_work
 from ..trial.state import TrialState
 from ..trial.work import SavedWork, find_saved_work
 from ..verifier.script import ScriptVerifier, run_script_verifier
 from .context import JobContext
-from .ending import TrialEnd, command_to_cut_off, fault, removal
+from .ending import TrialEnd, fault, removal
+from .history import History
 from .place import Place
 from .plan import PlannedSlot
-from .report import Notice, TrialBegan
 from .slot import AgentSlot
 from .state import slot_seed
+from .tasks import TaskInJob
 
 CLOSING_SEC = 20.0
 """For the last events of a trial that is cut off."""
@@ -66,7 +62,8 @@ async def execute(
     state = TrialState()
     if planned.same_stream:
         state = await load_trial(job.log, scheduled.trial)
-    execution = _Execution(job, scheduled, state, slot)
+    task = job.tasks[scheduled.slot.task]
+    execution = SandboxTrial(job, scheduled, state, slot, task)
     try:
         await execution.go(planned)
     except anyio.get_cancelled_exc_class():
@@ -87,41 +84,22 @@ async def execute(
     return execution.end()
 
 
-class _Execution:
+class SandboxTrial(History):
+    """An execution of a task whose agent works in a sandbox and whose verifier is a script."""
+
     def __init__(
-        self, job: JobContext, scheduled: TrialScheduled, state: TrialState, slot: AgentSlot
+        self,
+        job: JobContext,
+        scheduled: TrialScheduled,
+        state: TrialState,
+        slot: AgentSlot,
+        task: TaskInJob,
     ) -> None:
-        self.job = job
-        self.slot = slot
-        self.scheduled = scheduled
-        self.trial = scheduled.trial
-        self.task = job.tasks[scheduled.slot.task]
+        super().__init__(job, scheduled, state, slot)
+        self.task = task
         self.agent = job.agents[scheduled.slot.agent]
         self.place = Place(job, self.task, self.trial)
-        self.record = TrialRecord(job.log, self.trial, clock=job.clock, ids=job.ids, state=state)
         self.work: SavedWork | None = None
-        self._newest: Awaitable[Appended] | None = None
-
-    # The writing end
-
-    def command(self, *commands: Command) -> None:
-        """Queue what the commands lead to."""
-        self._newest = self.record.tell(*commands) or self._newest
-
-    def note(self, *events: TrialEvent) -> None:
-        """Queue these events; nobody is told of them yet."""
-        self.command(Record(events))
-
-    async def settle(self) -> None:
-        """Wait until all that was queued is durable."""
-        if self._newest is not None:
-            await self._newest
-
-    async def tell(self, *events: TrialEvent) -> None:
-        """Queue these events and wait until they are durable."""
-        if events:
-            self.note(*events)
-        await self.settle()
 
     # The order of a trial
 
@@ -151,23 +129,12 @@ class _Execution:
         await self._judge(self.place.sandbox)
 
     def _begin(self) -> None:
-        slot = self.scheduled.slot
-        self.note(
-            TrialStarted(
-                job=self.job.job,
-                trial=self.trial,
-                slot=slot,
-                execution=self.scheduled.execution,
-                seed=slot_seed(self.job.config, slot),
-                task_digest=self.task.snapshot.digest,
-                continues=self.work.place if self.work else None,
-            ),
-            *(
-                WarningRaised(code=warning.code, message=warning.message)
-                for warning in self._task_warnings()
-            ),
+        self.begin(
+            self.task.snapshot.digest,
+            seed=slot_seed(self.job.config, self.scheduled.slot),
+            continues=self.work.place if self.work else None,
+            warnings=self._task_warnings(),
         )
-        self._announce()
 
     def _task_warnings(self) -> list[TaskWarning]:
         settings, environ = self.task.task.settings, self.job.environ
@@ -175,11 +142,6 @@ class _Execution:
         for env in (settings.sandbox.env, settings.verifier.env):
             found += resolve_env(env, environ).warnings
         return found
-
-    def _announce(self) -> None:
-        slot = self.scheduled.slot
-        stage = self.record.state.stage.name.lower()
-        self.job.watch(TrialBegan(trial=self.trial, task=slot.task, agent=slot.agent, stage=stage))
 
     async def _work(self, sandbox: Sandbox) -> bool:
         """Let the agent work; False when there is nothing to grade."""
@@ -315,7 +277,7 @@ class _Execution:
         self.work = await find_saved_work(self.job.log, stream_of(source))
         if planned.same_stream:
             self.command(Interrupt("the engine had stopped"))
-            self._announce()
+            self.announce()
         else:
             self._begin()
         await self.place.make_scratch()
@@ -332,16 +294,6 @@ class _Execution:
 
     # Ends
 
-    async def cut_off(self) -> None:
-        """The trial was cancelled under way: say so in its stream."""
-        try:
-            self.command(command_to_cut_off(cancelled=self.job.interruption.cancelled))
-            await self.settle()
-            if self.job.interruption.cancelled:
-                await self.write_files()
-        except LogError as error:
-            structlog.get_logger().info("cut-off not recorded", trial=self.trial, why=str(error))
-
     def release(self) -> None:
         """Give the sandbox to the reaper, or leave it where it is to be kept."""
 
@@ -357,25 +309,15 @@ class _Execution:
         if kept is not None:
             self.note(removal(kept, kept=True))
 
-    async def write_files(self) -> None:
-        """Write the execution's files; where that fails, they can be rebuilt from the log."""
-        try:
-            report = await self.job.files.write_trial(self.trial)
-        except FilesUnwritable as error:
-            self.job.watch(Notice(level="error", message=str(error)))
-        else:
-            for problem in report.problems:
-                self.job.watch(Notice(level="error", message=str(problem)))
-
     def end(self) -> TrialEnd:
-        """How it ended."""
-        state, work = self.record.state, self.work
-        category = state.agent_finished.error_category if state.agent_finished else None
-        return TrialEnd(
-            scheduled=self.scheduled,
-            state=state,
-            tools=state.tools or (work.tools if work else 0),
-            agent_category=category or (work.agent_category if work else None),
+        """How it ended; what the work it goes on from had is its own, too."""
+        end, work = super().end(), self.work
+        if work is None:
+            return end
+        return replace(
+            end,
+            tools=end.tools or work.tools,
+            agent_category=end.agent_category or work.agent_category,
         )
 
 
