@@ -1,0 +1,1 @@
+"""Projects: a folder with trialog.yaml, and one folder a resource."""

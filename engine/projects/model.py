@@ -1,0 +1,106 @@
+"""The manifests of a project, as they were read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from ..authoring.app import Control
+from ..authoring.verifiers import RubricCriterion
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """What all manifests have."""
+
+    name: str
+    file: Path
+    """Absolute."""
+
+    @property
+    def folder(self) -> Path:
+        """The resource's folder."""
+        return self.file.parent
+
+
+class ProjectManifest(Manifest, frozen=True, kw_only=True):
+    """trialog.yaml."""
+
+    trialog: str | None = None
+    """The versions of trialog that it is for, such as ``>=0.1,<0.3``."""
+    defaults: dict[str, Any] = {}
+    """Settings of jobs that are run in the project, below those of the command line."""
+
+
+class AppManifest(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry of an environment's `apps`."""
+
+    python: str
+    """``env.py:Class``, in the environment's folder."""
+    name: str | None = None
+    """Null: the class's own."""
+    settings: dict[str, Any] = {}
+    control: Control | None = None
+    """Null: the class's own."""
+
+
+class EnvironmentManifest(Manifest, frozen=True, kw_only=True):
+    """environment.yaml."""
+
+    apps: list[AppManifest] = []
+    max_turns: int | None = None
+    max_seconds: float | None = None
+    max_cost: float | None = None
+    """US dollars."""
+    image: str | None = None
+    """The image of the sandbox that its apps run in."""
+
+
+class TaskManifest(Manifest, frozen=True, kw_only=True):
+    """task.yaml."""
+
+    instructions: str = ""
+    environment: str | None = None
+    """Null: no apps; the answer is all there is to check."""
+    verifiers: list[str] = []
+    expected: Any = None
+    info: dict[str, Any] = {}
+    metadata: dict[str, Any] = {}
+    initial_state: dict[str, Any] | None = None
+
+
+class VerifierManifest(Manifest, frozen=True, kw_only=True):
+    """verifier.yaml."""
+
+    version: str = "0.1.0"
+    kind: Literal["deterministic", "agent", "human"] = "deterministic"
+    check: str | list[str] | None = None
+    """``verify.py:function``, ``total_reward``, or a command's words."""
+    reward: str | None = None
+    hindsight: str | None = None
+    weight: float = 1.0
+    timeout_sec: float = 60.0
+    model: str | None = None
+    instructions: str = ""
+    criteria: list[RubricCriterion] = []
+    samples: int = 1
+
+    @property
+    def scores(self) -> bool:
+        """Whether a task can be scored by it."""
+        return self.kind != "deterministic" or self.check is not None
+
+
+class AgentManifest(Manifest, frozen=True, kw_only=True):
+    """agent.yaml: a policy, a model with tools, or a program that is installed in a sandbox."""
+
+    python: str | None = None
+    """``policy.py:Class`` (or a function), in the agent's folder."""
+    model: str | None = None
+    tools: list[str] = []
+    install: str | None = None
+    command: str | list[str] | None = None
+    version: str | None = None
+    env: dict[str, str] = {}
+    network: bool = False
