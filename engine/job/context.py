@@ -11,10 +11,12 @@ from ...events.clock import Clock, Ids
 from ...events.log import EventLog
 from ...projections.writer import JobFiles
 from ..agents import Agent
+from ..hooks.protocol import Hooks
 from ..reaper import Reaper
 from ..redact import Redactor
 from ..sandbox.protocol import SandboxBackend
 from .config import JobConfig
+from .episode_task import EpisodeTask, Policies, Worlds
 from .interruption import Interruption
 from .record import JobRecord
 from .report import Watcher
@@ -40,11 +42,14 @@ class JobContext:
         files: JobFiles,
         reaper: Reaper,
         redactor: Redactor,
-        tasks: Mapping[str, TaskInJob],
+        tasks: Mapping[str, TaskInJob | EpisodeTask],
         agents: Mapping[str, Agent],
         agent_env: Mapping[str, str],
         verifier_env: Mapping[str, str],
         environ: Mapping[str, str],
+        policies: Mapping[str, Policies],
+        hooks: Hooks | None,
+        worlds: Worlds,
         watch: Watcher,
         interruption: Interruption,
     ) -> None:
@@ -66,6 +71,9 @@ class JobContext:
         self.agent_env = agent_env
         self.verifier_env = verifier_env
         self.environ = environ
+        self.policies = policies
+        self.hooks = hooks
+        self.worlds = worlds
         self.watch = watch
         self.interruption = interruption
         self.agent_slots = anyio.CapacityLimiter(config.concurrency)

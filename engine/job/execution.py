@@ -40,6 +40,8 @@ from ..trial.work import SavedWork, find_saved_work
 from ..verifier.script import ScriptVerifier, run_script_verifier
 from .context import JobContext
 from .ending import TrialEnd, fault, removal
+from .episode_task import EpisodeTask
+from .episode_trial import EpisodeTrial
 from .history import History
 from .place import Place
 from .plan import PlannedSlot
@@ -63,7 +65,11 @@ async def execute(
     if planned.same_stream:
         state = await load_trial(job.log, scheduled.trial)
     task = job.tasks[scheduled.slot.task]
-    execution = SandboxTrial(job, scheduled, state, slot, task)
+    execution: SandboxTrial | EpisodeTrial
+    if isinstance(task, EpisodeTask):
+        execution = EpisodeTrial(job, scheduled, state, slot, task)
+    else:
+        execution = SandboxTrial(job, scheduled, state, slot, task)
     try:
         await execution.go(planned)
     except anyio.get_cancelled_exc_class():

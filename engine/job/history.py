@@ -92,6 +92,9 @@ class History:
         except LogError as error:
             structlog.get_logger().info("cut-off not recorded", trial=self.trial, why=str(error))
 
+    def release(self) -> None:
+        """Give back what the execution held of the machine."""
+
     async def write_files(self) -> None:
         """Write the execution's files; where that fails, they can be rebuilt from the log."""
         try:

@@ -152,6 +152,8 @@ def _unfinished(slot: Slot, last: Execution, trial: str) -> PlannedSlot:
         return planned(
             "run", f"cut off at stage {stage.name.lower()}, before work was saved", False
         )
+    if last.state.episode:
+        return planned("grade", "the episode is recorded; only verdicts are missing", True)
     if gap := _not_gradable(last):
         return planned("run", f"cut off at stage {stage.name.lower()}, and {gap}", False)
     return planned("grade", "the agent had finished and its work is saved", True)

@@ -9,9 +9,9 @@ from ..tasks.model import Task
 from .config import JobConfig
 
 
-def refuse_unsupported(config: JobConfig, tasks: Sequence[Task]) -> None:
+def refuse_unsupported(config: JobConfig, tasks: Sequence[Task], *, episodes: int = 0) -> None:
     """Raise ConfigError for the first setting or task that can't be run as it asks."""
-    if not tasks:
+    if not tasks and not episodes:
         raise ConfigError("no task is left to run; see --include, --exclude and --limit")
     for name, value in (
         ("-n", config.concurrency),

@@ -18,6 +18,7 @@ from ..agents import Agent, agent_by_name
 from ..tasks.model import Task
 from .config import JobConfig
 from .environment import seal
+from .episode_task import EpisodeTask
 from .folders import unused_job
 from .load import JobPlan, load_job, plan
 from .lock import own
@@ -33,11 +34,13 @@ from .tasks import take
 
 
 async def run_job(
-    services: Services, config: JobConfig, tasks: Sequence[Task], watch: Watcher
+    services: Services, config: JobConfig, tasks: Sequence[Task | EpisodeTask], watch: Watcher
 ) -> JobResult:
     """Run a new job to its end. Raises ConfigError before anything is written."""
-    refuse_unsupported(config, tasks)
-    agents = await _agents(config)
+    scripted = [task for task in tasks if not isinstance(task, EpisodeTask)]
+    episodes = {task.view.name: task for task in tasks if isinstance(task, EpisodeTask)}
+    refuse_unsupported(config, scripted, episodes=len(episodes))
+    agents = await _agents(config, services)
     services = replace(services, agent_env=config.agent_env, verifier_env=config.verifier_env)
     config = replace(
         config,
@@ -49,7 +52,7 @@ async def run_job(
     job = await unused_job(log, services.clock, services.jobs_folder)
     async with own(services.jobs_folder, job):
         since = await log.last_position()
-        snapshots = await take(list(tasks), log.blobs)
+        snapshots = await take(tasks, log.blobs)
         record = JobRecord(log, job, clock=services.clock, ids=services.ids, version=0)
         started = JobStarted(
             job=job,
@@ -62,18 +65,22 @@ async def run_job(
             host=socket.gethostname(),
         )
         await record.append(0, started)
-        for task in tasks:
+        for task in scripted:
             for warning in task.warnings:
                 watch(Notice(level="warning", message=f"task {task.name}: {warning.message}"))
         planned = await plan(log, JobState(started=started, version=1), None)
         return await Session(
             services=services, config=config, started=started, record=record, plan=planned,
-            agents=agents, watch=watch, since=since, resumed=False,
+            agents=agents, watch=watch, since=since, resumed=False, live=episodes,
         ).run()  # fmt: skip
 
 
-async def _agents(config: JobConfig) -> dict[str, Agent]:
-    return {name: await to_thread.run_sync(agent_by_name, name) for name in config.agents}
+async def _agents(config: JobConfig, services: Services) -> dict[str, Agent]:
+    return {
+        name: await to_thread.run_sync(agent_by_name, name)
+        for name in config.agents
+        if name not in services.policies
+    }
 
 
 def _versions() -> dict[str, str]:
@@ -103,7 +110,7 @@ async def resume_job(
         state = await load_job(log, job)
         assert state.started is not None
         config = msgspec.convert(state.started.config, JobConfig)
-        agents = await _agents(config)
+        agents = await _agents(config, services)
         planned = await plan(log, state, only)
         record = JobRecord(log, job, clock=services.clock, ids=services.ids, version=state.version)
         actions: dict[str, int] = {}

@@ -9,7 +9,9 @@ import msgspec
 
 from ...events.clock import Clock, Ids
 from ...events.log import EventLog
+from ..hooks.protocol import Hooks
 from ..sandbox.protocol import SandboxBackend
+from .episode_task import InProcessWorlds, Policies, Worlds
 
 
 class Services(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,6 +28,11 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     environ: Mapping[str, str]
     secrets: Mapping[str, str] = {}
     """Values that are replaced before anything is written, by the names that replace them."""
+    hooks: Hooks | None = None
+    """Runs verifiers' own code; for jobs with environment tasks."""
+    worlds: Worlds = msgspec.field(default_factory=InProcessWorlds)
+    policies: Mapping[str, Policies] = {}
+    """Agents for environments, by the name that the job calls them."""
     agent_env: Mapping[str, str] = {}
     """Secret values of ``--agent-env`` and ``--verifier-env`` as they were given now; they are
     not recorded, so a resume takes them from here or from the environment."""

@@ -26,6 +26,7 @@ from .context import JobContext
 from .drive import Driver
 from .ending import alone
 from .environment import unseal
+from .episode_task import EpisodeTask
 from .finish import finish_job
 from .interruption import Interruption
 from .load import JobPlan
@@ -50,6 +51,8 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     since: int
     """A position of the log from before this run of the job."""
     resumed: bool
+    live: Mapping[str, EpisodeTask] = {}
+    """Environment tasks as the caller has them, by name; others come from their snapshots."""
 
     @property
     def folder(self) -> Path:
@@ -118,7 +121,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
         environ = services.environ
         tasks = await open_tasks(
             self.started.tasks, services.log.blobs, scratch / "tasks", backend=services.backend,
-            config=config, images=self.plan.images,
+            config=config, images=self.plan.images, live=self.live,
         )  # fmt: skip
         redactor = Redactor(_secrets(services, tasks))
         for name in redactor.too_short:
@@ -134,7 +137,9 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
             verifier_env=unseal(
                 config.verifier_env, services.verifier_env, environ, "--verifier-env"
             ),
-            environ=environ, watch=partial(_tell, self.watch, redactor), interruption=interruption,
+            environ=environ, policies=services.policies, hooks=services.hooks,
+            worlds=services.worlds, watch=partial(_tell, self.watch, redactor),
+            interruption=interruption,
         )  # fmt: skip
 
     async def _drive(self, driver: Driver) -> None:
@@ -173,11 +178,13 @@ def _tell(watch: Watcher, redactor: Redactor, report: Report) -> None:
     watch(redact_report(report, redactor))
 
 
-def _secrets(services: Services, tasks: Mapping[str, TaskInJob]) -> dict[str, str]:
+def _secrets(services: Services, tasks: Mapping[str, TaskInJob | EpisodeTask]) -> dict[str, str]:
     """Every secret value that may turn up: those known already and those of verifiers' env."""
     given = {**services.agent_env, **services.verifier_env}
     secrets = {name: value for name, value in given.items() if is_secret_name(name)}
     secrets |= services.secrets
     for task in tasks.values():
+        if isinstance(task, EpisodeTask):
+            continue
         secrets |= resolve_env(task.task.settings.verifier.env, services.environ).secrets
     return {name: value for name, value in secrets.items() if value}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import anyio
@@ -19,14 +19,17 @@ from ..tasks.load import load_task
 from ..tasks.model import Task
 from ..tasks.snapshot import pack, unpack, verifier_files
 from .config import JobConfig
+from .episode_task import EpisodeTask
 
 
-async def take(tasks: list[Task], blobs: BlobStore) -> list[TaskSnapshot]:
+async def take(tasks: Sequence[Task | EpisodeTask], blobs: BlobStore) -> list[TaskSnapshot]:
     """Snapshots of the tasks, with their bytes in the blob store."""
     return [await _take(task, blobs) for task in tasks]
 
 
-async def _take(task: Task, blobs: BlobStore) -> TaskSnapshot:
+async def _take(task: Task | EpisodeTask, blobs: BlobStore) -> TaskSnapshot:
+    if isinstance(task, EpisodeTask):
+        return replace(task.snapshot, snapshot=await blobs.put(task.packed))
     packed = await to_thread.run_sync(pack, task)
     return TaskSnapshot(
         task=task.name,
@@ -145,13 +148,17 @@ async def open_tasks(
     backend: SandboxBackend,
     config: JobConfig,
     images: Mapping[str, str] | None = None,
-) -> dict[str, TaskInJob]:
+    live: Mapping[str, EpisodeTask] | None = None,
+) -> dict[str, TaskInJob | EpisodeTask]:
     """The tasks by name, their snapshots unpacked below `folder`.
 
     `images` holds the image digest that a task ran with earlier in the job, by the task's name.
     """
-    opened: dict[str, TaskInJob] = {}
+    opened: dict[str, TaskInJob | EpisodeTask] = {}
     for number, snapshot in enumerate(snapshots):
+        if live and snapshot.task in live:
+            opened[snapshot.task] = live[snapshot.task]
+            continue
         data = await blobs.get(snapshot.snapshot)
         task = await to_thread.run_sync(_unpack, data, folder / str(number), snapshot)
         opened[snapshot.task] = TaskInJob(

@@ -69,6 +69,10 @@ class Conclude(msgspec.Struct, frozen=True):
     """Nothing more will be tried: say what came of it, and finish."""
 
 
+class Score(msgspec.Struct, frozen=True):
+    """All verdicts are in: say what they come to. The trial's end comes later."""
+
+
 class Cancel(msgspec.Struct, frozen=True):
     """End the execution as cancelled."""
 
@@ -79,7 +83,7 @@ class Interrupt(msgspec.Struct, frozen=True):
     reason: str
 
 
-Command: TypeAlias = Record | Conclude | Cancel | Interrupt
+Command: TypeAlias = Record | Score | Conclude | Cancel | Interrupt
 
 
 def decide(state: TrialState, command: Command) -> list[TrialEvent]:
@@ -94,6 +98,8 @@ def decide(state: TrialState, command: Command) -> list[TrialEvent]:
                     )
                 state = evolve(state, event)
             return list(events)
+        case Score():
+            return [e for e in _conclude(state) if not isinstance(e, TrialFinished)]
         case Conclude():
             return _conclude(state)
         case Cancel():
@@ -135,7 +141,9 @@ def _in_order(state: TrialState, event: TrialEvent) -> bool:
         case WorkspaceHardened():
             return stage is Stage.STOPPED or (stage is Stage.STARTED and _continues(state))
         case VerifierStarted():
-            return stage in (Stage.HARDENED, Stage.JUDGED)
+            return stage in (Stage.HARDENED, Stage.JUDGED) or (
+                stage is Stage.STOPPED and state.episode
+            )
         case JudgeSampled():
             return stage in (Stage.VERIFYING, Stage.FINISHED)
         case VerifierScored() | VerifierFailed():
@@ -218,7 +226,8 @@ def combine(verdicts: Sequence[VerifierScored]) -> TrialScored:
     """The trial's score from its verifiers': the sum of weight x score over the sum of weights.
 
     A script alone keeps its number as it is, with the script's rewards beside it. Sub-scores of
-    several verifiers are named ``verifier.name``. A trial passes at 1.0 or above, compared exactly.
+    several verifiers are named ``verifier.name``. A trial passes at 1.0 or above, compared exactly;
+    where criteria have blockers, it passes when every exact check is 1.0 and every blocker is met.
     """
     script = next((v for v in verdicts if v.verifier_kind == "script"), None)
     if len(verdicts) == 1:
@@ -236,10 +245,19 @@ def combine(verdicts: Sequence[VerifierScored]) -> TrialScored:
         rewards = {"reward": score}
     by_engine = any(v.source == "engine" for v in verdicts)
     return TrialScored(
-        passed=score >= 1.0 and not missing,
+        passed=_passes(score, verdicts) and not missing,
         score=score,
         scores=scores,
         rewards=rewards,
         reward_source="engine" if by_engine else "verifier",
         reward_valid=not by_engine,
     )
+
+
+def _passes(score: float, verdicts: Sequence[VerifierScored]) -> bool:
+    blockers = [c for v in verdicts for c in v.criteria if c.blocker]
+    if not blockers:
+        return score >= 1.0
+    exact = [v.score for v in verdicts if v.verifier_kind in ("script", "deterministic")]
+    met = all(c.score is not None and c.score >= c.max_score for c in blockers)
+    return met and all(one >= 1.0 for one in exact)

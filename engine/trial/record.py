@@ -51,6 +51,8 @@ class TrialRecord:
         self.state = state or TrialState()
         self._last = cause
         self._begun: dict[type, str] = {}
+        self.told: list[str] = []
+        """Ids of the events that were told last."""
 
     def tell(self, *commands: Command) -> Awaitable[Appended] | None:
         """Decide one command after the other, and queue all their events as one append.
@@ -67,8 +69,10 @@ class TrialRecord:
         if not events:
             return None
         # What the log refuses at once has not happened, so the state follows the append.
-        ticket = self.log.append(self.stream, self.state.version, self._envelopes(events))
+        envelopes = self._envelopes(events)
+        ticket = self.log.append(self.stream, self.state.version, envelopes)
         self.state = state
+        self.told = [envelope.id for envelope in envelopes]
         return ticket
 
     def _envelopes(self, events: Sequence[TrialEvent]) -> list[NewEvent]:

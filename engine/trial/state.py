@@ -96,6 +96,8 @@ class TrialState(msgspec.Struct, frozen=True, kw_only=True):
     unscored: TrialUnscored | None = None
     errored: TrialErrored | None = None
     finished: TrialFinished | None = None
+    episode: bool = False
+    """An environment's episode is recorded to its end: verifiers need nothing else."""
     tools: int = 0
     """Actions that a tool call asked for."""
     warnings: tuple[str, ...] = ()
@@ -151,11 +153,13 @@ def evolve(state: TrialState, event: TrialEvent) -> TrialState:
             # A verifier that was cut off has not answered: it starts again from the saved work.
             stage = Stage.STOPPED if Stage.STOPPED <= state.stage < Stage.JUDGED else state.stage
             return replace(state, stage=stage, interrupted=True, verifying=None)
+        case EpisodeEnded():
+            return replace(state, episode=True)
         case WarningRaised():
             message = event.message if isinstance(event.message, str) else event.code
             return replace(state, warnings=(*state.warnings, message))
         case (
-            AgentMessage() | AppQueried() | EnvironmentReset() | EpisodeEnded()
+            AgentMessage() | AppQueried() | EnvironmentReset()
             | HindsightCredited() | HindsightFailed() | HumanReviewRequested()
             | HumanReviewSubmitted() | JudgeSampled() | LeaseLost() | LeaseTaken()
             | ModelCalled() | RegradeFailed() | RegradeScored() | RegradeStarted()

@@ -1,0 +1,212 @@
+"""Judging an episode: rewards, checks, judges, people, the score, and credit in hindsight."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...events.kinds import (
+    HindsightCredited,
+    HindsightFailed,
+    HumanReviewRequested,
+    StepRewarded,
+    StepRewardFailed,
+    TrialEvent,
+    VerifierFailed,
+    VerifierScored,
+    VerifierStarted,
+)
+from ...events.kinds.parts import CriterionAsked, Target
+from ...events.values import escape
+from ..authoring.views import QueryRefused
+from ..hooks.protocol import AskApp, CheckGiven, HindsightGiven, HookSource, RewardGiven
+from ..trial.decide import Conclude, Record, Score
+from ..worlds.protocol import WorldClient
+from .episode_record import EpisodeRecord
+from .episode_task import EpisodeTask
+
+if TYPE_CHECKING:
+    from .history import History
+
+
+class EpisodeJudging:
+    """The judging of one execution."""
+
+    def __init__(self, history: History, task: EpisodeTask, episode: EpisodeRecord) -> None:
+        self._history = history
+        assert history.job.hooks is not None, "a job with environment tasks is given hooks"
+        self._hooks = history.job.hooks
+        self._task = task
+        self._episode = episode
+
+    async def reward_now(self, world: WorldClient, step: int) -> None:
+        """Reward a step right away by those verifiers whose code may ask apps questions."""
+        for source in self._task.sources:
+            if source.reward is None or not source.queries:
+                continue
+            event_id = self._episode.step_id(step)
+            data = self._episode.data()
+            ask = self._ask(source, world, event_id)
+            (given,) = await self._hooks.rewards(source, data, [step], ask)
+            self._tell_reward(source, event_id, data.steps[step].app, given)
+
+    async def run(self, world: WorldClient, end: list[TrialEvent]) -> None:
+        """Reward what is not yet rewarded, end the agent's part, and judge."""
+        await self._reward_rest(end[0])
+        for event in end:
+            self._episode.told(event)
+        await self._history.settle()
+        await self._check_all(world)
+        if await self._waits():
+            return
+        await self.conclude()
+
+    async def _reward_rest(self, ended: TrialEvent) -> None:
+        sources = [s for s in self._task.sources if s.reward is not None and not s.queries]
+        if not sources:
+            return
+        data = self._episode.data()
+        steps = range(len(data.steps))
+        for source in sources:
+            given = await self._hooks.rewards(source, data, steps, None)
+            for step, one in zip(data.steps, given, strict=True):
+                self._tell_reward(source, step.event_id, step.app, one)
+
+    def _tell_reward(self, source: HookSource, step: str, app: str, given: RewardGiven) -> None:
+        if given.fault is not None:
+            self._episode.told(
+                StepRewardFailed(
+                    verifier=source.name, version=source.version, digest=source.digest, step=step,
+                    error=given.fault.error, line=given.fault.line,
+                )
+            )  # fmt: skip
+        elif given.value is not None:
+            self._episode.told(
+                StepRewarded(
+                    verifier=source.name, version=source.version, digest=source.digest,
+                    target=Target(target="step", event_id=step), app=app or None,
+                    value=given.value, weight=source.weight, space="action",
+                )
+            )  # fmt: skip
+
+    async def _check_all(self, world: WorldClient | None) -> None:
+        judged = {v.verifier for v in self._history.record.state.verdicts}
+        for source in self._task.sources:
+            if source.check is None or source.name in judged:
+                continue
+            self._history.note(
+                VerifierStarted(
+                    verifier=source.name, verifier_kind="deterministic", version=source.version,
+                    digest=source.digest, weight=source.weight, timeout_sec=source.timeout_sec,
+                )
+            )  # fmt: skip
+            begun = self._history.job.clock.monotonic()
+            ask = None if world is None else self._ask(source, world, None)
+            given = await self._hooks.check(source, self._episode.data(), ask)
+            duration = round(self._history.job.clock.monotonic() - begun, 6)
+            self._episode.told(_verdict(source, given, duration))
+
+    async def finish_stored(self) -> None:
+        """Judge what is recorded but not judged, as far as it goes without a world, and end."""
+        await self._episode.load()
+        await self._check_all(None)
+        if not await self._waits():
+            await self.conclude()
+
+    async def _waits(self) -> bool:
+        """Ask people, where the task has them and nothing failed; whether the trial waits."""
+        failed = any(isinstance(v, VerifierFailed) for v in self._history.record.state.verdicts)
+        if failed or not self._task.people:
+            return False
+        await self._history.tell(
+            *(
+                HumanReviewRequested(
+                    verifier=person.name, version=person.version,
+                    digest=self._task.digests[person.name], weight=person.weight,
+                    instructions=person.instructions,
+                    criteria=[
+                        CriterionAsked(
+                            name=c.name, description=c.description, weight=c.weight,
+                            min_score=c.min_score, max_score=c.max_score, blocker=c.blocker,
+                        )
+                        for c in person.criteria
+                    ],
+                )
+                for person in self._task.people
+            )
+        )  # fmt: skip
+        return True
+
+    async def conclude(self) -> None:
+        """The score, then credit in hindsight, then the end."""
+        history = self._history
+        history.command(Score())
+        scored = history.record.state.scored
+        if scored is not None:
+            data = self._episode.data()
+            for source in self._task.sources:
+                if source.hindsight is not None:
+                    given = await self._hooks.hindsight(source, data, scored.score)
+                    history.command(Record(_credits(source, given)))
+        history.command(Conclude())
+        await history.settle()
+
+    def _ask(self, source: HookSource, world: WorldClient, step: str | None) -> AskApp:
+        async def ask(app: str, action: str, arguments: dict[str, Any]) -> Any:
+            kind = self._task.environment.apps.get(app)
+            live = kind is not None and kind.control == "live"
+            try:
+                answer = await world.query(app, action, arguments)
+            except QueryRefused as error:
+                await self._episode.query(
+                    source.name, app, action, arguments, error=str(error), step=step, live=live
+                )
+                raise
+            await self._episode.query(
+                source.name, app, action, arguments, answer=answer, step=step, live=live
+            )
+            return answer
+
+        return ask
+
+
+def _verdict(
+    source: HookSource, given: CheckGiven, duration: float
+) -> VerifierScored | VerifierFailed:
+    if given.fault is not None or given.score is None:
+        fault = given.fault
+        return VerifierFailed(
+            verifier=source.name, verifier_kind="deterministic", version=source.version,
+            digest=source.digest, weight=source.weight,
+            error=fault.error if fault else "the check gave no score",
+            category="verifier_timeout" if fault and fault.timed_out else "verifier_failed",
+            infrastructure=False, line=fault.line if fault else None, duration=duration,
+        )  # fmt: skip
+    return VerifierScored(
+        verifier=source.name, verifier_kind="deterministic", version=source.version,
+        digest=source.digest, weight=source.weight, score=given.score, scores=given.scores,
+        evidence=list(given.evidence), feedback=given.feedback, source="verifier",
+        duration=duration,
+    )  # fmt: skip
+
+
+def _credits(source: HookSource, given: HindsightGiven) -> list[TrialEvent]:
+    if given.fault is not None:
+        return [
+            HindsightFailed(
+                verifier=source.name, version=source.version, digest=source.digest,
+                error=given.fault.error, line=given.fault.line,
+            )
+        ]  # fmt: skip
+    return [
+        HindsightCredited(
+            verifier=source.name, version=source.version, digest=source.digest,
+            target=Target(
+                target=credit.target, event_id=credit.event_id, field=credit.field,
+                start=credit.start, end=credit.end, token_start=credit.token_start,
+                token_end=credit.token_end,
+            ),
+            value=credit.value, weight=source.weight, space="action",
+            metadata=escape(credit.metadata),
+        )
+        for credit in given.credits
+    ]  # fmt: skip

@@ -1,0 +1,130 @@
+"""An episode on its way into the log, and what hooks are given of it at the same time."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ...events.codec import decode_or_none
+from ...events.kinds import ActionTaken, AppQueried, EnvironmentReset, EpisodeEnded, TrialEvent
+from ...events.kinds.parts import AppState, StateChange
+from ...events.values import INLINE_LIMIT, Json, escape
+from ...projections.episode import EpisodeData, EpisodeFold, TaskData, episode_blobs
+from ..stored import store_text
+from ..worlds.changes import StateRecorder
+from ..worlds.world import Acted, WorldReset
+from .history import History
+
+
+class EpisodeRecord:
+    """Tells an episode's events, and folds them as they were told.
+
+    What is redacted in the log is redacted for hooks, too, so that a replay sees the same.
+    """
+
+    def __init__(self, history: History, task: TaskData) -> None:
+        self._history = history
+        self._redactor = history.job.redactor
+        self._log_blobs = history.job.log.blobs
+        self._fold = EpisodeFold(history.trial, task)
+        self._blobs: dict[str, bytes] = {}
+        clean = None if self._redactor.empty else self._redactor.value
+        self._states = StateRecorder(clean=clean)
+        self._turn = 0
+
+    async def load(self) -> None:
+        """Take in what the log has of the episode, of an execution that goes on."""
+        events = await self._history.job.log.read(self._history.record.stream)
+        for ref in episode_blobs(events):
+            self._blobs[ref.blob] = await self._log_blobs.get(ref)
+        for event in events:
+            payload = decode_or_none(event)
+            if payload is not None:
+                self._fold.feed(event.id, payload, self._blobs)
+
+    async def reset(self, reset: WorldReset, seed: int) -> None:
+        """The world was made."""
+        apps: dict[str, AppState] = {}
+        for name, app in reset.apps.items():
+            state = await self._value(app.state)
+            apps[name] = msgspec.convert({"state": state, "control": app.control}, AppState)
+            self._states.start(name, self._clean(app.state))
+        observation = await self._value(reset.observation)
+        self.told(EnvironmentReset(apps=apps, seed=seed, observation=observation))
+
+    async def step(self, acted: Acted, started_at: str, duration: float) -> int:
+        """An action was taken; its number, from 0."""
+        self._turn += 1
+        states: dict[str, StateChange] = {}
+        for name, state in acted.states.items():
+            recorded = self._states.record(name, state)
+            states[name] = recorded.change
+            if recorded.blob is not None:
+                await self._store(recorded.blob)
+        error = None if acted.error is None else self._redactor.text(acted.error)
+        self.told(
+            ActionTaken(
+                turn=self._turn,
+                app=acted.app,
+                action=acted.action,
+                arguments=await self._value(acted.arguments),
+                observation=await self._value(acted.observation),
+                error=None if error is None else await store_text(error, self._log_blobs),
+                states=states,
+                started_at=started_at,
+                duration=round(duration, 6),
+                observed_by="host",
+            )
+        )
+        return self._turn - 1
+
+    async def query(
+        self, verifier: str, app: str, action: str, arguments: dict[str, Json],
+        *, answer: Json = None, error: str | None = None, step: str | None, live: bool,
+    ) -> None:  # fmt: skip
+        """A verifier asked an app."""
+        self.told(
+            AppQueried(
+                verifier=verifier, app=app, action=action,
+                arguments=await self._value(arguments), answer=await self._value(answer),
+                error=error, step=step, live=live,
+            )
+        )  # fmt: skip
+
+    async def ended(
+        self, final: dict[str, Json], *, terminated: bool, truncated: bool, reason: str | None,
+        answer: list[Json] | None,
+    ) -> EpisodeEnded:  # fmt: skip
+        """The event for the episode's end; it is not told yet."""
+        return EpisodeEnded(
+            apps={name: await self._value(state) for name, state in final.items()},
+            terminated=terminated,
+            truncated=truncated,
+            reason=reason,
+            answer=None if answer is None else [await self._value(answer[0])],
+        )
+
+    def told(self, payload: TrialEvent) -> None:
+        """Queue an event of the episode, and fold it."""
+        self._history.note(payload)
+        self._fold.feed(self._history.record.told[-1], payload, self._blobs)
+
+    def data(self) -> EpisodeData:
+        """The episode until now."""
+        return self._fold.data(self._blobs)
+
+    def step_id(self, number: int) -> str:
+        """The event id of a step."""
+        return self._fold.step(number, self._blobs).event_id
+
+    def _clean(self, value: Json) -> Json:
+        return value if self._redactor.empty else self._redactor.value(value)
+
+    async def _value(self, value: Json) -> Json:
+        escaped = escape(self._clean(value))
+        encoded = msgspec.json.encode(escaped)
+        return escaped if len(encoded) <= INLINE_LIMIT else await self._store(encoded)
+
+    async def _store(self, data: bytes) -> Json:
+        ref = await self._log_blobs.put(data)
+        self._blobs[ref.blob] = data
+        return ref

@@ -1,0 +1,69 @@
+"""An environment task in a running job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import msgspec
+
+from ...events.kinds.job import TaskSnapshot
+from ...projections.episode import TaskData
+from ..authoring.environment import Environment
+from ..authoring.policy import Policy
+from ..authoring.task import TaskView
+from ..authoring.verifiers import AgentVerifier, HumanVerifier
+from ..hooks.protocol import HookSource
+from ..worlds.protocol import InProcessWorld, WorldClient
+from ..worlds.world import World
+
+Policies = Callable[[], Policy]
+"""Makes the agent of one trial."""
+
+
+class EpisodeTask(msgspec.Struct, frozen=True, kw_only=True):
+    """A task whose agent acts in an environment; what its verifiers are, by kind."""
+
+    snapshot: TaskSnapshot
+    """Its `snapshot` names `packed` once the job has stored it."""
+    packed: bytes = b""
+    """What a later command needs of the project, as an archive."""
+    view: TaskView
+    environment: Environment
+    sources: list[HookSource] = []
+    judges: list[AgentVerifier] = []
+    people: list[HumanVerifier] = []
+    digests: dict[str, str] = {}
+    """Of judges and people, by name; a source has its own."""
+
+    def data(self) -> TaskData:
+        """The task as hooks are given it."""
+        return msgspec.convert(msgspec.structs.asdict(self.view), TaskData)
+
+
+class Worlds(Protocol):
+    """A way to make worlds."""
+
+    @property
+    def backend(self) -> str:
+        """As in SandboxStarted."""
+        ...
+
+    async def make(self, task: EpisodeTask, *, seed: int, trial: str) -> WorldClient:
+        """The world of one trial; it is not reset yet. Raises SandboxError."""
+        ...
+
+
+class InProcessWorlds:
+    """Worlds in the engine's own process: for apps that are trusted and quick."""
+
+    backend = "in-process"
+
+    async def make(self, task: EpisodeTask, *, seed: int, trial: str) -> WorldClient:
+        """See Worlds."""
+        return InProcessWorld(World(task.environment, task.view, seed=seed))
+
+
+def answer_of(value: Any) -> list[Any] | None:
+    """An answer as events hold it: a list of one, so that none can be told from an empty one."""
+    return None if value is None else [value]

@@ -1,0 +1,199 @@
+"""One execution of an environment task: the episode, its rewards, its verdicts, its credit."""
+
+from __future__ import annotations
+
+import inspect
+import secrets
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
+
+import anyio
+
+from ...events.kinds import (
+    AgentFailed,
+    AgentFinished,
+    AgentStarted,
+    ProcessesKilled,
+    SandboxFailed,
+    SandboxStarted,
+    TrialScheduled,
+)
+from ...events.kinds.parts import Limits
+from ..authoring.policy import Action, Answer
+from ..errors import SandboxError
+from ..trial.decide import Conclude
+from ..trial.state import TrialState
+from ..worlds.protocol import WorldClient
+from ..worlds.world import Acted, AppFault
+from .context import JobContext
+from .episode_judging import EpisodeJudging
+from .episode_record import EpisodeRecord
+from .episode_task import EpisodeTask, answer_of
+from .history import History
+from .plan import PlannedSlot
+from .slot import AgentSlot
+from .state import slot_seed
+
+EndedBy = Literal[
+    "done", "answer", "agent_exit", "max_turns", "max_seconds", "max_cost", "terminated",
+    "truncated",
+]  # fmt: skip
+
+
+class Played(NamedTuple):
+    """How an episode came to its end."""
+
+    ended_by: EndedBy
+    terminated: bool = False
+    truncated: bool = False
+    reason: str | None = None
+    answer: list[Any] | None = None
+    error: str | None = None
+
+
+class EpisodeTrial(History):
+    """The agent acts in a world; hooks reward each step; verifiers judge the end."""
+
+    def __init__(
+        self,
+        job: JobContext,
+        scheduled: TrialScheduled,
+        state: TrialState,
+        slot: AgentSlot,
+        task: EpisodeTask,
+    ) -> None:
+        super().__init__(job, scheduled, state, slot)
+        self.task = task
+        self.record_of = EpisodeRecord(self, task.data())
+        self.judging = EpisodeJudging(self, task, self.record_of)
+
+    async def go(self, planned: PlannedSlot) -> None:
+        """Do what was planned, to the end of the trial or until it waits for people."""
+        if planned.action == "run":
+            await self._run()
+        else:
+            await self.judging.finish_stored()
+        await self.settle()
+
+    async def _run(self) -> None:
+        job = self.job
+        seed = slot_seed(job.config, self.scheduled.slot)
+        seed = secrets.randbits(32) if seed is None else seed
+        self.begin(self.task.snapshot.digest, seed=seed)
+        begun = job.clock.monotonic()
+        try:
+            world = await job.worlds.make(self.task, seed=seed, trial=self.trial)
+            reset = await world.reset()
+        except (SandboxError, AppFault) as error:
+            self.note(
+                SandboxFailed(
+                    purpose="agent", backend=job.worlds.backend, phase="start", error=str(error),
+                    category=error.category, duration=round(job.clock.monotonic() - begun, 6),
+                )
+            )  # fmt: skip
+            self.command(Conclude())
+            return
+        name, slot = self.scheduled.slot.agent, self.scheduled.slot
+        self.note(
+            SandboxStarted(
+                purpose="agent", backend=job.worlds.backend, sandbox_id=self.trial, workspace="",
+                limits=Limits(), start_seconds=round(job.clock.monotonic() - begun, 6),
+            ),
+            AgentStarted(name=name, model=slot.model),
+        )  # fmt: skip
+        try:
+            await self.record_of.reset(reset, seed)
+            begun = job.clock.monotonic()
+            try:
+                played = await self._play(world, reset.observation)
+                final = await world.final()
+            except (AppFault, SandboxError) as error:
+                duration = round(job.clock.monotonic() - begun, 6)
+                self.note(AgentFailed(error=str(error), category=error.category, duration=duration))
+                self.command(Conclude())
+                return
+            ended = await self.record_of.ended(
+                final, terminated=played.terminated, truncated=played.truncated,
+                reason=played.reason, answer=played.answer,
+            )  # fmt: skip
+            finished = AgentFinished(
+                ended_by=played.ended_by,
+                answer=ended.answer,
+                error=played.error,
+                error_category="agent_exit" if played.error is not None else None,
+                duration=round(job.clock.monotonic() - begun, 6),
+            )
+            self.slot.give_back()
+            await self.judging.run(world, [ended, finished, ProcessesKilled()])
+        finally:
+            with anyio.CancelScope(shield=True):
+                await world.aclose()
+
+    async def _play(self, world: WorldClient, first: Any) -> Played:
+        """Let the agent act until the episode ends."""
+        limits = self.task.environment
+        act = _actor(self.job.policies[self.scheduled.slot.agent]())
+        actions = await world.actions()
+        observation: Any = {"instructions": self.task.view.instructions, "observation": first}
+        turn = 0
+        with anyio.move_on_after(limits.max_seconds):
+            while limits.max_turns is None or turn < limits.max_turns:
+                try:
+                    choice = await act(observation, actions)
+                except Exception as raised:  # a failing agent is an event
+                    return Played("agent_exit", error=f"{type(raised).__name__}: {raised}")
+                match choice:
+                    case Answer(value):
+                        return Played("answer", answer=answer_of(value))
+                    case Action(name, arguments, app):
+                        turn += 1
+                        ended, observation = await self._step(world, name, arguments, app)
+                        if ended is not None:
+                            return ended
+                    case _:
+                        kind = type(choice).__name__
+                        error = f"the policy gave {kind} in place of an Action or an Answer"
+                        return Played("agent_exit", error=error)
+            return Played("max_turns", truncated=True, reason="max_turns")
+        return Played("max_seconds", truncated=True, reason="max_seconds")
+
+    async def _step(
+        self, world: WorldClient, name: str, arguments: dict[str, Any], app: str | None
+    ) -> tuple[Played | None, Any]:
+        clock = self.job.clock
+        started_at, begun = clock.now(), clock.monotonic()
+        acted = await self._act(world, name, arguments, app, started_at, begun)
+        observation = acted.observation if acted.error is None else {"error": acted.error}
+        if acted.terminated:
+            return Played("terminated", terminated=True), observation
+        if acted.truncated:
+            return Played("truncated", truncated=True, reason="app"), observation
+        return None, observation
+
+    async def _act(
+        self,
+        world: WorldClient,
+        name: str,
+        arguments: dict[str, Any],
+        app: str | None,
+        started_at: str,
+        begun: float,
+    ) -> Acted:
+        with anyio.CancelScope(shield=True):  # an action that has begun is recorded
+            acted = await world.act(name, arguments, app)
+            seconds = self.job.clock.monotonic() - begun
+            number = await self.record_of.step(acted, started_at, seconds)
+            await self.judging.reward_now(world, number)
+            return acted
+        raise AssertionError("a shielded scope is not cancelled")
+
+
+def _actor(policy: Any) -> Callable[[Any, Sequence[Any]], Any]:
+    """The policy's `act`, or the function that it is."""
+    act = getattr(policy, "act", policy)
+
+    async def call(observation: Any, actions: Sequence[Any]) -> Any:
+        given = act(observation, actions)
+        return await given if inspect.isawaitable(given) else given
+
+    return call
