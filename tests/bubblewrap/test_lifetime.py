@@ -239,3 +239,13 @@ async def test_records_are_private(
     await box.remove()
     await backend.aclose()
     assert [path async for path in anyio.Path(tmp_path / "state").iterdir()] == []
+
+
+@pytest.mark.parametrize("path", ["/app", "/logs", "/tmp", "~"])
+async def test_folders_that_a_phase_locked(box: BubblewrapSandbox, run: Run, path: str) -> None:
+    """A phase that takes all rights from a folder can't keep the next one from starting there."""
+    _, printed = await run(box, f"chmod 0 {path}; ls -ld {path}; ls {path} || echo locked")
+    assert printed.startswith("d---------")
+    assert printed.endswith("locked\n")
+    ended, printed = await run(box, f"echo x >{path}/new && cat {path}/new")
+    assert (ended.code, printed) == (0, "x\n")

@@ -148,6 +148,7 @@ class BubblewrapSandbox:
 
     def _descriptors(self, command: Command) -> tuple[int, int]:
         self._check_there()
+        self._layout.unlock()
         usual, _ = self._layout.environment(command)
         options = self._layout.arguments(usual)
         if any("\0" in word for word in [*options, *command.argv]):

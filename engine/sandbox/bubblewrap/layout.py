@@ -64,6 +64,16 @@ class Layout:
             folder.mkdir(parents=True, exist_ok=True)
             folder.chmod(0o1777 if target == TEMPORARY else 0o755)
 
+    def unlock(self) -> None:
+        """Let the owner into the folders again, whatever an earlier phase did to their modes."""
+        for folder in self.folders.values():
+            try:
+                mode = stat.S_IMODE(os.lstat(folder).st_mode)
+            except FileNotFoundError:
+                continue  # bubblewrap says which one is gone
+            if mode & 0o700 != 0o700:
+                folder.chmod(mode | 0o700)
+
     def host_place(self, path: str) -> tuple[Path, str] | None:
         """The host's folder that a path inside lies in, and the rest of the path.
 
