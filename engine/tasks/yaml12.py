@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -93,10 +93,54 @@ _Loader.add_constructor(_FLOAT, _float)
 _Loader.add_constructor(_WORD, _word)
 
 
+class YamlText(NamedTuple):
+    """A YAML document's value, and where its parts are written."""
+
+    value: Any
+    node: yaml.Node | None
+
+    def line(self, *path: str | int) -> int:
+        """The line, from 1, of the key or item at a path; of the nearest part around it that is
+        written there."""
+        node = self.node
+        line = 1 if node is None else node.start_mark.line + 1
+        for step in path:
+            if isinstance(node, yaml.MappingNode):
+                pairs: list[tuple[yaml.Node, yaml.Node]] = node.value
+                found = next((pair for pair in pairs if pair[0].value == step), None)
+                if found is None:
+                    return line
+                line, node = found[0].start_mark.line + 1, found[1]
+            elif isinstance(node, yaml.SequenceNode) and isinstance(step, int):
+                items: list[yaml.Node] = node.value
+                if step >= len(items):
+                    return line
+                node = items[step]
+                line = node.start_mark.line + 1
+            else:
+                return line
+        return line
+
+
 def load_yaml(text: str) -> Any:
     """The value of a YAML document. Raises YamlError with the line."""
+    return read_yaml(text).value
+
+
+def read_yaml(text: str) -> YamlText:
+    """A YAML document with its lines. Raises YamlError with the line."""
     try:
-        return yaml.load(text, _Loader)  # noqa: S506  (a SafeLoader)
+        loader = _Loader(text)
+        try:
+            node = loader.get_single_node()
+            if node is None:
+                return YamlText(None, None)
+            value: Any = loader.construct_document(  # pyright: ignore[reportUnknownMemberType]  (its stub is untyped)
+                node
+            )
+            return YamlText(value, node)
+        finally:
+            loader.dispose()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         reason = error.problem or error.context or "no YAML"
