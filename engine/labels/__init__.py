@@ -1,0 +1,1 @@
+"""Labels on stored trials: trying verifiers, applying them, comparing and exporting them."""

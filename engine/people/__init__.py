@@ -1,0 +1,1 @@
+"""People as verifiers: which trials wait for them, and what they submit."""
