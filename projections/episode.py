@@ -7,6 +7,7 @@ way: values as they were recorded, redacted ones included.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from typing import Any, Literal, cast
 
 import msgspec
@@ -180,7 +181,8 @@ class EpisodeFold:
     def _change(self, name: str, change: StateChange, blobs: Mapping[str, bytes]) -> Json:
         if change.patch is None:
             return _stored(_full(change), blobs)
-        return apply_patch(self._states[name], change.patch)
+        # Patching changes the tree, and the steps before keep theirs.
+        return apply_patch(deepcopy(self._states[name]), change.patch)
 
     def _earn(
         self, given: StepRewarded | HindsightCredited, source: Literal["step", "hindsight"]
