@@ -55,6 +55,8 @@ from ...events.kinds import (
     WorkspaceHardened,
     WorkspaceSaved,
 )
+from ...events.kinds.parts import Criterion
+from ...events.values import escape
 from ..errors import CommandRefused
 from .state import Stage, TrialState, evolve
 
@@ -148,10 +150,12 @@ def _in_order(state: TrialState, event: TrialEvent) -> bool:
             return stage in (Stage.VERIFYING, Stage.FINISHED)
         case VerifierScored() | VerifierFailed():
             return stage is Stage.VERIFYING and state.verifying == event.verifier
-        case HumanReviewRequested() | HumanReviewSubmitted():
-            return stage is Stage.JUDGED
+        case HumanReviewRequested():
+            return _may_ask(state) and event.verifier not in {r.verifier for r in state.requested}
+        case HumanReviewSubmitted():
+            return event.verifier in {asked.verifier for asked in state.awaiting}
         case TrialScored():
-            return stage is Stage.JUDGED
+            return stage is Stage.JUDGED and not state.awaiting
         case TrialUnscored() | TrialErrored():
             return Stage.STARTED <= stage < Stage.CONCLUDED
         case HindsightCredited() | HindsightFailed():
@@ -168,6 +172,15 @@ def _in_order(state: TrialState, event: TrialEvent) -> bool:
             return True
         case _:
             assert_never(event)
+
+
+def _may_ask(state: TrialState) -> bool:
+    """Whether people may be asked: the automatic verdicts are in, and none of them failed."""
+    if any(isinstance(verdict, VerifierFailed) for verdict in state.verdicts):
+        return False
+    return state.stage in (Stage.HARDENED, Stage.JUDGED) or (
+        state.stage is Stage.STOPPED and state.episode
+    )
 
 
 def _continues(state: TrialState) -> bool:
@@ -197,8 +210,13 @@ def _conclude(state: TrialState) -> list[TrialEvent]:
                 ),
                 TrialFinished(outcome="unscored"),
             ]
+        case TrialState(awaiting=(_, *_)):
+            names = ", ".join(asked.verifier for asked in state.awaiting)
+            raise CommandRefused(f"the trial waits for the review of {names}")
         case TrialState(stage=Stage.JUDGED, verdicts=verdicts):
-            scored = combine([v for v in verdicts if isinstance(v, VerifierScored)])
+            scored = combine(
+                [v for v in verdicts if isinstance(v, VerifierScored)] + _by_people(state)
+            )
             return [scored, TrialFinished(outcome="scored")]
         case TrialState(sandbox_failed=SandboxFailed() as failure):
             if failure.purpose == "agent":
@@ -220,6 +238,33 @@ def _outcome(state: TrialState) -> Literal["scored", "unscored", "errored"]:
     if state.scored:
         return "scored"
     return "unscored" if state.unscored else "errored"
+
+
+def _by_people(state: TrialState) -> list[VerifierScored]:
+    """What people gave, as verdicts; the log has their submissions instead of such events."""
+    asked = {request.verifier: request for request in state.requested}
+    return [
+        VerifierScored(
+            verifier=given.verifier,
+            verifier_kind="human",
+            version=asked[given.verifier].version,
+            digest=asked[given.verifier].digest,
+            weight=asked[given.verifier].weight,
+            score=given.score,
+            scores=escape({c.name: share(c) for c in given.criteria}),
+            criteria=given.criteria,
+            source="verifier",
+            duration=0.0,
+        )
+        for given in state.submitted
+    ]
+
+
+def share(criterion: Criterion) -> float:
+    """A criterion's score between the ends of its range, 0 to 1."""
+    given = criterion.min_score if criterion.score is None else criterion.score
+    share = (given - criterion.min_score) / (criterion.max_score - criterion.min_score)
+    return min(max(share, 0.0), 1.0)
 
 
 def combine(verdicts: Sequence[VerifierScored]) -> TrialScored:

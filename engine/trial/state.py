@@ -68,7 +68,7 @@ class Stage(IntEnum):
     HARDENED = 6
     VERIFYING = 7
     JUDGED = 8
-    """Every verifier that was started has answered or failed."""
+    """Every verifier that was started has answered or failed; people may still be waited for."""
     CONCLUDED = 9
     FINISHED = 10
 
@@ -92,6 +92,8 @@ class TrialState(msgspec.Struct, frozen=True, kw_only=True):
     """The version up to which another execution may go on from this one's saved work."""
     verdicts: tuple[VerifierScored | VerifierFailed, ...] = ()
     verifying: str | None = None
+    requested: tuple[HumanReviewRequested, ...] = ()
+    submitted: tuple[HumanReviewSubmitted, ...] = ()
     scored: TrialScored | None = None
     unscored: TrialUnscored | None = None
     errored: TrialErrored | None = None
@@ -106,6 +108,14 @@ class TrialState(msgspec.Struct, frozen=True, kw_only=True):
     def gradable(self) -> bool:
         """Whether the saved workspace is all that a verifier needs."""
         return self.workspace is not None and self.workspace.outside == []
+
+    @property
+    def awaiting(self) -> tuple[HumanReviewRequested, ...]:
+        """The reviews that people still owe; none once the trial is concluded."""
+        if self.stage is not Stage.JUDGED:
+            return ()
+        given = {review.verifier for review in self.submitted}
+        return tuple(asked for asked in self.requested if asked.verifier not in given)
 
 
 def evolve(state: TrialState, event: TrialEvent) -> TrialState:
@@ -141,6 +151,11 @@ def evolve(state: TrialState, event: TrialEvent) -> TrialState:
         case VerifierScored() | VerifierFailed():
             verdicts = (*state.verdicts, event)
             return replace(state, stage=Stage.JUDGED, verifying=None, verdicts=verdicts)
+        case HumanReviewRequested():
+            requested = (*state.requested, event)
+            return replace(state, stage=Stage.JUDGED, requested=requested)
+        case HumanReviewSubmitted():
+            return replace(state, submitted=(*state.submitted, event))
         case TrialScored():
             return replace(state, stage=Stage.CONCLUDED, scored=event)
         case TrialUnscored():
@@ -160,8 +175,7 @@ def evolve(state: TrialState, event: TrialEvent) -> TrialState:
             return replace(state, warnings=(*state.warnings, message))
         case (
             AgentMessage() | AppQueried() | EnvironmentReset()
-            | HindsightCredited() | HindsightFailed() | HumanReviewRequested()
-            | HumanReviewSubmitted() | JudgeSampled() | LeaseLost() | LeaseTaken()
+            | HindsightCredited() | HindsightFailed() | JudgeSampled() | LeaseLost() | LeaseTaken()
             | ModelCalled() | RegradeFailed() | RegradeScored() | RegradeStarted()
             | SandboxLost() | SandboxRemoved() | StepRewarded() | StepRewardFailed()
             | TamperFound() | VerifierApplied()

@@ -14,6 +14,9 @@ from trialog.events.kinds import (
     AgentFailed,
     AgentFinished,
     AgentStarted,
+    EpisodeEnded,
+    HumanReviewRequested,
+    HumanReviewSubmitted,
     ProcessesKilled,
     RegradeFailed,
     SandboxFailed,
@@ -33,7 +36,7 @@ from trialog.events.kinds import (
     WorkspaceHardened,
     WorkspaceSaved,
 )
-from trialog.events.kinds.parts import Limits, Slot
+from trialog.events.kinds.parts import Criterion, CriterionAsked, Limits, Slot
 from trialog.events.values import BlobRef
 
 STARTED = TrialStarted(
@@ -266,3 +269,114 @@ def test_gradable_only_when_nothing_changed_outside() -> None:
     assert state.gradable
     assert not fold(WORKED).gradable
     assert state.stage is Stage.STOPPED
+
+
+def asked(name: str = "person", **more: object) -> HumanReviewRequested:
+    """A person is asked for one criterion, 0 to 4."""
+    care = CriterionAsked(name="care", description="", weight=1.0, min_score=0.0, max_score=4.0)
+    fields: dict[str, object] = {
+        "verifier": name, "version": "2.0.0", "digest": "p", "weight": 1.0, "instructions": "",
+        "criteria": [care],
+    }  # fmt: skip
+    return HumanReviewRequested(**(fields | more))  # type: ignore[arg-type]
+
+
+def submitted(name: str = "person", value: float = 2.0, *, blocker: bool = False) -> TrialEvent:
+    """A person's score."""
+    care = Criterion(
+        name="care", score=value, min_score=0.0, max_score=4.0, weight=1.0, blocker=blocker
+    )
+    return HumanReviewSubmitted(verifier=name, score=value / 4.0, criteria=[care])
+
+
+JUDGED: list[TrialEvent] = [*UP_TO_VERIFIER, scored(1.0)]
+EPISODE: list[TrialEvent] = [
+    STARTED, SANDBOX, AGENT, EpisodeEnded(apps={}, terminated=True, truncated=False), DONE, KILLED,
+]  # fmt: skip
+
+
+def test_a_trial_waits_for_people() -> None:
+    """While a review is owed the trial can't be concluded, and the message names who is waited
+    for; without that review it could."""
+    assert then(JUDGED, Conclude())
+
+    with pytest.raises(CommandRefused, match="waits for the review of person, other"):
+        then([*JUDGED, asked(), asked("other")], Conclude())
+    with pytest.raises(CommandRefused, match="waits for the review of other"):
+        then([*JUDGED, asked(), asked("other"), submitted()], Conclude())
+
+
+def test_a_waiting_trial_has_no_score_yet() -> None:
+    """A score can't be recorded while a review is owed."""
+    score = then(JUDGED, Conclude())[:1]
+
+    with pytest.raises(CommandRefused, match="TrialScored"):
+        then([*JUDGED, asked()], Record(score))
+
+
+def test_people_count_by_their_weight() -> None:
+    """A person's score is combined with the others', and its criteria are sub-scores."""
+    before = [*JUDGED, asked(weight=3.0), submitted(value=2.0)]
+
+    assert then(before, Conclude()) == [
+        TrialScored(
+            passed=False, score=0.625, scores={"person.care": 0.5}, rewards={"reward": 1.0},
+            reward_source="verifier", reward_valid=True,
+        ),
+        TrialFinished(outcome="scored"),
+    ]  # fmt: skip
+
+
+def test_people_alone_can_score() -> None:
+    """A trial of an environment may have no verifier but a person."""
+    assert then([*EPISODE, asked(), submitted(value=4.0)], Conclude()) == [
+        TrialScored(
+            passed=True, score=1.0, scores={"care": 1.0}, rewards={"reward": 1.0},
+            reward_source="verifier", reward_valid=True,
+        ),
+        TrialFinished(outcome="scored"),
+    ]  # fmt: skip
+
+
+def test_a_persons_blocker() -> None:
+    """Where a person's criterion is a blocker, it decides whether the trial passes."""
+    met = [*JUDGED, asked(), submitted(value=4.0, blocker=True)]
+    unmet = [*JUDGED, asked(), submitted(value=3.0, blocker=True)]
+
+    assert [True, False] == [
+        event.passed
+        for before in (met, unmet)
+        for event in then(before, Conclude())
+        if isinstance(event, TrialScored)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "event"),
+    [
+        (WORKED, asked()),
+        (UP_TO_VERIFIER, asked()),
+        ([*UP_TO_VERIFIER, failed("verifier_failed", infrastructure=False)], asked()),
+        ([*JUDGED, asked()], asked()),
+        (JUDGED, submitted()),
+        ([*JUDGED, asked()], submitted("other")),
+        ([*JUDGED, asked(), submitted()], submitted()),
+        ([*JUDGED, asked(), TrialFinished(outcome="cancelled")], submitted()),
+    ],
+)
+def test_reviews_out_of_order_are_refused(before: list[TrialEvent], event: TrialEvent) -> None:
+    """People are asked once, after every verdict is in and none failed; each answers once."""
+    with pytest.raises(CommandRefused, match=type(event).__name__):
+        then(before, Record([event]))
+
+
+def test_a_review_that_is_owed_outlasts_an_interruption() -> None:
+    """A trial that waits goes on waiting when its engine stops."""
+    state = fold([*JUDGED, asked(), TrialInterrupted(reason="SIGINT", stage="judged")])
+
+    assert ["person"] == [request.verifier for request in state.awaiting]
+
+
+def test_nobody_is_waited_for_at_the_end() -> None:
+    """A trial that was cancelled while it waited waits no more."""
+    assert () == fold([*JUDGED, asked(), TrialFinished(outcome="cancelled")]).awaiting
