@@ -15,6 +15,7 @@ from ...events.log import EventLog
 from .record import JobRecord
 from .report import Notice, Watcher
 
+LOOK_SEC = 0.25
 GRACE_SEC = 30.0
 """What running trials get to end after the first signal."""
 
@@ -38,7 +39,7 @@ class Interruption:
 
     @asynccontextmanager
     async def listening(self, log: EventLog, since: int) -> AsyncGenerator[None]:
-        """Listen while the context lasts; `since` is a position from before the job went on."""
+        """Listen while the context lasts; `since` is the job's version as it went on."""
         async with anyio.create_task_group() as tasks:
             await tasks.start(self._listen, tasks)
             tasks.start_soon(self._follow_cancellation, log, since)
@@ -75,11 +76,17 @@ class Interruption:
         self.scope.cancel()
 
     async def _follow_cancellation(self, log: EventLog, since: int) -> None:
-        """Another process may cancel the job: it appends JobCancelled to the job's stream."""
-        async for batch in log.subscribe(after=since, streams=[self._record.stream]):
-            for event in batch:
+        """Another process may cancel the job: it appends JobCancelled to the job's stream.
+
+        Looked for now and then: a subscription would wake at every event of every trial.
+        """
+        after = since
+        while True:
+            for event in await log.read(self._record.stream, after=after):
+                after = event.version
                 if isinstance(decode_or_none(event), JobCancelled):
                     self._say("the job was cancelled")
                     self.cancelled = self.draining = True
                     self.scope.cancel()
                     return
+            await anyio.sleep(LOOK_SEC)

@@ -51,7 +51,6 @@ async def run_job(
     log = services.log
     job = await unused_job(log, services.clock, services.jobs_folder)
     async with own(services.jobs_folder, job):
-        since = await log.last_position()
         snapshots = await take(tasks, log.blobs)
         record = JobRecord(log, job, clock=services.clock, ids=services.ids, version=0)
         started = JobStarted(
@@ -71,7 +70,7 @@ async def run_job(
         planned = await plan(log, JobState(started=started, version=1), None)
         return await Session(
             services=services, config=config, started=started, record=record, plan=planned,
-            agents=agents, watch=watch, since=since, resumed=False, live=episodes,
+            agents=agents, watch=watch, since=1, resumed=False, live=episodes,
         ).run()  # fmt: skip
 
 
@@ -106,7 +105,6 @@ async def resume_job(
     log = services.log
     await load_job(log, job)
     async with own(services.jobs_folder, job):
-        since = await log.last_position()
         state = await load_job(log, job)
         assert state.started is not None
         config = msgspec.convert(state.started.config, JobConfig)
@@ -122,7 +120,7 @@ async def resume_job(
         await record.tell(JobResumed(plan=actions, pid=os.getpid(), host=socket.gethostname()))
         return await Session(
             services=services, config=config, started=state.started, record=record, plan=planned,
-            agents=agents, watch=watch, since=since, resumed=True,
+            agents=agents, watch=watch, since=state.version, resumed=True,
         ).run()  # fmt: skip
 
 

@@ -49,7 +49,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     agents: Mapping[str, Agent]
     watch: Watcher
     since: int
-    """A position of the log from before this run of the job."""
+    """The job's version as this run of it began."""
     resumed: bool
     live: Mapping[str, EpisodeTask] = {}
     """Environment tasks as the caller has them, by name; others come from their snapshots."""
