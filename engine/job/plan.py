@@ -144,6 +144,10 @@ def _unfinished(slot: Slot, last: Execution, trial: str) -> PlannedSlot:
 
     if stage is Stage.NEW:
         return planned("run", "scheduled, but not begun", True)
+    if last.state.awaiting:
+        names = ", ".join(asked.verifier for asked in last.state.awaiting)
+        reason = f"it waits for the review of {names}; `trialog human open {trial}` shows it"
+        return planned("leave", reason, False)
     if stage >= Stage.JUDGED or last.state.agent_failed is not None:
         return planned("finish", "all verdicts are in; only the end is missing", True)
     if stage < Stage.STOPPED:

@@ -9,6 +9,8 @@ from trialog.engine.trial.state import TrialState, fold
 from trialog.events.kinds import (
     AgentFinished,
     AgentStarted,
+    HumanReviewRequested,
+    HumanReviewSubmitted,
     ProcessesKilled,
     SandboxStarted,
     TrialErrored,
@@ -159,3 +161,18 @@ def test_what_is_retried() -> None:
 def test_state_of_nothing() -> None:
     """An empty stream is an execution that has not begun."""
     assert fold([]) == TrialState()
+
+
+def test_a_trial_that_waits_for_people_is_left() -> None:
+    """While a person's review is owed there is nothing to resume; once it is in, there is."""
+    asked = HumanReviewRequested(
+        verifier="person", digest="d", weight=1.0, instructions="", criteria=[]
+    )
+    given = HumanReviewSubmitted(verifier="person", score=1.0, criteria=[])
+    waiting = [*AGENT_PHASE, HARDENED, asked]
+
+    left = plan_slot(SLOT, [execution(waiting)], None)
+    assert ("leave", "t__1") == (left.action, left.trial)
+    assert "waits for the review of person" in left.reason
+    finished = plan_slot(SLOT, [execution([*waiting, given])], None)
+    assert ("finish", True) == (finished.action, finished.same_stream)
