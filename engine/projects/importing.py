@@ -27,7 +27,7 @@ from ..errors import ConfigError
 PREFIX = "_trialog_space_"
 
 _REFERENCE = re.compile(r"(?P<file>[^:\0]+\.py):(?P<name>[^\W\d]\w*(?:\.[^\W\d]\w*)*)")
-_OURS = "trialog"
+OURS = "trialog"
 """The package that authors import from, whatever a project has of that name."""
 
 _numbers = itertools.count(1)
@@ -123,7 +123,7 @@ class Space:
 
         As everywhere in Python, a folder without ``__init__.py`` comes after what is installed.
         """
-        if top == _OURS:
+        if top == OURS:
             return False
         spec = find(f"{self.name}.{top}", self.path)
         if spec is None:

@@ -53,7 +53,11 @@ def read_project(file: Path, faults: Faults) -> ProjectManifest | None:
     _check_defaults(fields, defaults)
     fields.finish()
     return ProjectManifest(
-        name=name or file.parent.name, file=file, trialog=wanted, defaults=defaults
+        name=name or file.parent.name,
+        file=file,
+        lines=fields.lines,
+        trialog=wanted,
+        defaults=defaults,
     )
 
 
@@ -100,6 +104,7 @@ def read_environment(file: Path, root: Path, faults: Faults) -> EnvironmentManif
     manifest = EnvironmentManifest(
         name=file.parent.name,
         file=file,
+        lines=fields.lines,
         apps=apps,
         max_turns=fields.whole("max_turns"),
         max_seconds=fields.positive("max_seconds"),
@@ -142,6 +147,7 @@ def read_task(file: Path, root: Path, faults: Faults) -> TaskManifest | None:
     manifest = TaskManifest(
         name=file.parent.name,
         file=file,
+        lines=fields.lines,
         instructions=instructions or "",
         environment=fields.text("environment"),
         verifiers=verifiers,
@@ -166,6 +172,7 @@ def read_verifier(file: Path, root: Path, faults: Faults) -> VerifierManifest | 
     manifest = VerifierManifest(
         name=file.parent.name,
         file=file,
+        lines=fields.lines,
         version=_version(fields) or "0.1.0",
         kind=cast("Literal['deterministic', 'agent', 'human']", kind),
         weight=1.0 if weight is None else weight,
@@ -302,6 +309,7 @@ def read_agent(file: Path, root: Path, faults: Faults) -> AgentManifest | None:
     manifest = AgentManifest(
         name=file.parent.name,
         file=file,
+        lines=fields.lines,
         python=python,
         model=fields.text("model"),
         tools=[word for _, word in fields.words("tools")],

@@ -17,6 +17,12 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     file: Path
     """Absolute."""
+    lines: dict[str, int] = {}
+    """The line of each key, such as ``verifiers[0]``."""
+
+    def line(self, key: str) -> int:
+        """The line of a key; 1 where it is not written."""
+        return self.lines.get(key, 1)
 
     @property
     def folder(self) -> Path:

@@ -38,6 +38,7 @@ class Fields:
         values: dict[str, Any],
         faults: Faults,
         path: tuple[str | int, ...] = (),
+        lines: dict[str, int] | None = None,
     ) -> None:
         self.file = file
         self.faults = faults
@@ -45,6 +46,14 @@ class Fields:
         self._values = values
         self._path = path
         self._asked: list[str] = []
+        self.lines: dict[str, int] = {} if lines is None else lines
+        """The line of each key that is there."""
+        for name in values:
+            self.lines[self._key(name)] = self.line(name)
+
+    def _key(self, *path: str | int) -> str:
+        steps = (*self._path, *path)
+        return "".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in steps).removeprefix(".")
 
     def line(self, *path: str | int) -> int:
         """The line of one of its values."""
@@ -52,9 +61,7 @@ class Fields:
 
     def fault(self, message: str, *path: str | int) -> None:
         """Note a fault at one of its values; without a path, at the mapping itself."""
-        key = "".join(
-            f"[{step}]" if isinstance(step, int) else f".{step}" for step in (*self._path, *path)
-        ).removeprefix(".")
+        key = self._key(*path)
         self.faults.add(self.file, self.line(*path), f"{key}: {message}" if key else message)
 
     def has(self, name: str) -> bool:
@@ -126,6 +133,7 @@ class Fields:
         """A list of texts, each with its index; wrong ones are noted and left out."""
         found: list[tuple[int, str]] = []
         for index, item in enumerate(self.take(name, "a list", as_list) or ()):
+            self.lines[self._key(name, index)] = self.line(name, index)
             if as_text(item) is None:
                 self.fault(f"expected text, found {describe(item)}", name, index)
             else:
@@ -141,7 +149,7 @@ class Fields:
                 self.fault(f"expected a mapping, found {describe(item)}", name, index)
                 continue
             path = (*self._path, name, index)
-            found.append(Fields(self.file, self._text, values, self.faults, path))
+            found.append(Fields(self.file, self._text, values, self.faults, path, self.lines))
         return found
 
     def refuse(self, names: Iterable[str], why: str) -> None:

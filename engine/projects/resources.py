@@ -1,0 +1,223 @@
+"""What is loaded from a project: a task with all that it leads to, a verifier, an agent."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ..authoring.environment import Environment
+from ..authoring.task import Task, TaskView
+from ..authoring.verifiers import (
+    AgentVerifier,
+    DeterministicVerifier,
+    HumanVerifier,
+    Verifier,
+    total_reward,
+)
+from ..errors import ConfigError
+from ..hooks.protocol import HookSource
+from ..tasks.digest import file_digests
+from ..tasks.files import Entry
+from .environments import authored_environment
+from .files import (
+    Coded,
+    entries_digest,
+    folder_entries,
+    may_query,
+    resource_entries,
+    verifier_digest,
+)
+from .importing import LazyFunction, Space
+from .manifests import TOTAL_REWARD
+from .model import AgentManifest, EnvironmentManifest, TaskManifest, VerifierManifest
+
+if TYPE_CHECKING:
+    from .project import Project
+
+
+class ProjectVerifier(msgspec.Struct, frozen=True, kw_only=True):
+    """A verifier of a task."""
+
+    manifest: VerifierManifest
+    digest: str
+    """Goes with every event that the verifier causes."""
+    source: HookSource | None
+    """Where its code is; null for judges and people."""
+    verifier: Verifier
+    """As an author would write it in Python; functions are imported when they are first called."""
+
+    @property
+    def name(self) -> str:
+        """What its rewards and score are recorded under."""
+        return self.manifest.name
+
+
+class ProjectAgent:
+    """An agent of a project."""
+
+    def __init__(self, project: Project, manifest: AgentManifest) -> None:
+        self.project = project
+        self.manifest = manifest
+        self.name = manifest.name
+        self.version = manifest.version
+        self.entries = resource_entries(manifest, project.root)
+        self.digest = entries_digest(self.entries)
+
+    def policy(self) -> Any:
+        """Its policy: a class, or an async function; imported now.
+
+        Raises ConfigError for what is no policy in Python, and what the file raises.
+        """
+        if self.manifest.python is None:
+            what = "is a model" if self.manifest.model else "is installed in a sandbox"
+            raise ConfigError(
+                f"agent {self.name!r} {what}, which can't be run yet; an agent with "
+                "`python: policy.py:Class` can",
+                file=self.manifest.file,
+            )
+        return self.project.space(self.manifest.folder).load(self.manifest.python)
+
+
+class ProjectTask:
+    """A task of a project, with all that it leads to. Nothing is imported until it is asked for."""
+
+    def __init__(
+        self,
+        project: Project,
+        manifest: TaskManifest,
+        environment: EnvironmentManifest | None,
+        verifiers: list[ProjectVerifier],
+    ) -> None:
+        self.project = project
+        self.manifest = manifest
+        self.environment = environment
+        self.verifiers = verifiers
+        self.name = manifest.name
+        self.path = manifest.folder
+        self.root = project.root
+        self.entries = self._entries()
+        """Every file of the project that the task is made of, by its path from the root."""
+        self.digest = entries_digest(self.entries)
+        self.view = TaskView(
+            name=manifest.name,
+            instructions=manifest.instructions,
+            info=manifest.info,
+            metadata=manifest.metadata,
+            expected=manifest.expected,
+            initial_state=manifest.initial_state,
+        )
+        self.agent: ProjectAgent | None = None
+        """The agent that came with a snapshot."""
+
+    @property
+    def image(self) -> str | None:
+        """The image of the sandbox that its apps run in."""
+        return self.environment.image if self.environment else None
+
+    def verifier_files(self) -> dict[str, str]:
+        """The SHA-256 (hex) of each file of its verifiers, by the path from the root."""
+        found: dict[str, Entry] = {}
+        for verifier in self.verifiers:
+            for entry in resource_entries(verifier.manifest, self.root):
+                found[entry.path] = entry
+        return file_digests(found[path] for path in sorted(found))
+
+    @functools.cached_property
+    def task(self) -> Task:
+        """The task as an author would write it in Python; imports its apps.
+
+        Raises ConfigError, and what the apps' files raise.
+        """
+        environment = Environment()
+        if self.environment is not None:
+            environment = authored_environment(
+                self.environment, self.project.space(self.environment.folder)
+            )
+        return Task(
+            self.name,
+            self.view.instructions,
+            environment=environment,
+            verifiers=[each.verifier for each in self.verifiers],
+            expected=self.view.expected,
+            info=self.view.info,
+            metadata=self.view.metadata,
+            initial_state=self.view.initial_state,
+        )
+
+    def _entries(self) -> list[Entry]:
+        found = {entry.path: entry for entry in folder_entries(self.path, self.root)}
+        coded: list[Coded] = [each.manifest for each in self.verifiers]
+        if self.environment is not None:
+            coded.append(self.environment)
+        for manifest in coded:
+            found.update({entry.path: entry for entry in resource_entries(manifest, self.root)})
+        return sorted(found.values(), key=lambda entry: entry.key)
+
+
+def project_verifier(project: Project, manifest: VerifierManifest) -> ProjectVerifier:
+    """A verifier from its manifest. Raises TaskError and SourceError for what can't be read."""
+    digest = verifier_digest(manifest, project.root)
+    if manifest.kind != "deterministic":
+        return ProjectVerifier(
+            manifest=manifest, digest=digest, source=None, verifier=_rubric(manifest)
+        )
+    source = HookSource(
+        name=manifest.name,
+        version=manifest.version,
+        digest=digest,
+        weight=manifest.weight,
+        timeout_sec=manifest.timeout_sec,
+        folder=manifest.folder,
+        root=project.root,
+        check=manifest.check,
+        reward=manifest.reward,
+        hindsight=manifest.hindsight,
+        queries=may_query(manifest, project.root),
+    )
+    verifier = _deterministic(manifest, project.space(manifest.folder))
+    return ProjectVerifier(manifest=manifest, digest=digest, source=source, verifier=verifier)
+
+
+def _rubric(manifest: VerifierManifest) -> Verifier:
+    if manifest.kind == "human":
+        return HumanVerifier(
+            manifest.name,
+            instructions=manifest.instructions,
+            criteria=manifest.criteria,
+            version=manifest.version,
+            weight=manifest.weight,
+        )
+    assert manifest.model is not None, "a manifest without a model is a fault"
+    return AgentVerifier(
+        manifest.name,
+        model=manifest.model,
+        instructions=manifest.instructions,
+        criteria=manifest.criteria,
+        samples=manifest.samples,
+        version=manifest.version,
+        weight=manifest.weight,
+        timeout_sec=manifest.timeout_sec,
+    )
+
+
+def _deterministic(manifest: VerifierManifest, space: Space) -> DeterministicVerifier:
+    def function(reference: str | None) -> LazyFunction | None:
+        return None if reference is None else LazyFunction(space, reference)
+
+    check: Any = manifest.check
+    if check == TOTAL_REWARD:
+        check = total_reward
+    elif isinstance(check, str):
+        check = function(check)
+    return DeterministicVerifier(
+        manifest.name,
+        check=check,
+        reward=function(manifest.reward),
+        hindsight=function(manifest.hindsight),
+        version=manifest.version,
+        weight=manifest.weight,
+        timeout_sec=manifest.timeout_sec,
+        folder=manifest.folder,
+    )
