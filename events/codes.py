@@ -180,6 +180,18 @@ WARNINGS: dict[str, Code] = {
         "The verifier was moved to a sandbox of its own, and the task declares no artifacts.",
         "Declare under artifacts what the test reads outside the workspace.",
     ),
+    "judge_model_changed": Code(
+        "A judge's model called itself by different names, so its samples are of different judges.",
+        "Name an exact version as the verifier's model, not an alias that moves.",
+    ),
+    "judge_unstable": Code(
+        "Some of a judge's samples would pass the trial and others would not.",
+        "Look at samples and spread in result.json; make the criteria more exact.",
+    ),
+    "judge_sample_lost": Code(
+        "Some of a judge's samples got no reply; the verdict is the mean of the others.",
+        "Read the message; `trialog replay TRIAL` shows every reply.",
+    ),
 }
 
 Blame = Literal["agent", "verifier", "infrastructure", "user"]
@@ -244,6 +256,16 @@ CATEGORIES: dict[str, Category] = {
         "`trialog resume JOB` runs the trial again; a smaller workspace helps.",
         "infrastructure",
     ),
+    "app_failed": Category(
+        "An app of the environment raised in a hook of its own, or its process ended.",
+        "Read the error, which names the app and the line; mend it, then run the task again.",
+        "user",
+    ),
+    "app_timeout": Category(
+        "An app of the environment did not come back from an action or hook within its deadline.",
+        "Read the error, which names the app and the line; mend it, then run the task again.",
+        "user",
+    ),
     "reward_tampered": Category(
         "Something the agent left in the reward's place can't be removed, so nothing was graded.",
         "Read the tamper entries in result.json.",
@@ -278,6 +300,27 @@ CATEGORIES: dict[str, Category] = {
         "The engine itself failed; this is a fault of trialog's.",
         "Report it with the traceback; `trialog resume JOB` runs the trial again.",
         "infrastructure",
+    ),
+    "judge_malformed": Category(
+        "A judge's replies did not fit its rubric, though it was asked again, so it gave no score.",
+        "Read the replies with `trialog replay TRIAL`; simplify the rubric or take another model.",
+        "verifier",
+    ),
+    "judge_failed": Category(
+        "A judge's endpoint gave no reply to any sample: errors, silence, or a refused request.",
+        "Read the error; where the endpoint was at fault, `trialog resume JOB` judges again.",
+        "infrastructure",
+    ),
+    "judge_unavailable": Category(
+        "No judge can be had: the `openai` package or the key is missing, or the endpoint does "
+        "not know the key or the model.",
+        "Install `trialog[models]`, set OPENAI_API_KEY and OPENAI_BASE_URL; see docs/judges.md.",
+        "infrastructure",
+    ),
+    "judge_cost_limit": Category(
+        "The judges' cost limit was reached, or can't be held, so a judge was not asked.",
+        "Raise the limit, then `trialog resume JOB`.",
+        "user",
     ),
     "cancelled": Category(
         "The trial was cancelled before its end.",

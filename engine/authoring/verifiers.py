@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -157,8 +158,16 @@ def check_criteria(verifier: str, criteria: Sequence[RubricCriterion]) -> None:
             raise ConfigError(
                 f"{place}: the range {criterion.min_score:g} to {criterion.max_score:g} is empty"
             )
-        if not criterion.weight >= 0:
+        if not math.isfinite(criterion.max_score - criterion.min_score):
+            raise ConfigError(
+                f"{place}: the range {criterion.min_score:g} to {criterion.max_score:g} is too wide"
+            )
+        if not 0 <= criterion.weight < math.inf:
             raise ConfigError(f"{place}: weight is {criterion.weight}; it must be 0 or more")
+    if not 0 < sum(criterion.weight for criterion in criteria) < math.inf:
+        raise ConfigError(
+            f"verifier {verifier!r}: the weights of its criteria must have a finite sum above 0"
+        )
 
 
 def check_verifiers(task: str, verifiers: Sequence[Verifier]) -> None:

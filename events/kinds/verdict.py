@@ -24,7 +24,7 @@ class VerifierStarted(Payload, frozen=True, kw_only=True):
 
 
 class JudgeSampled(Payload, frozen=True, kw_only=True):
-    """A judge answered once. By the judge runner."""
+    """A judge answered once, or gave no answer to a sample. By the judge runner."""
 
     verifier: str
     sample: int
@@ -39,6 +39,10 @@ class JudgeSampled(Payload, frozen=True, kw_only=True):
     prompt_digest: str | None = None
     usage: Usage
     latency: float
+    finish: str | None = None
+    """Why the model stopped, in the endpoint's words; `refusal`; `error` for what is no reply."""
+    failure: Literal["unreachable", "unavailable", "rejected", "cost_limit"] | None = None
+    """There was no reply, and why; `reply` is empty then."""
     applied: str | None = None
 
 

@@ -1,0 +1,1 @@
+"""Judges: a model scores an episode against criteria, over an OpenAI-compatible endpoint."""
