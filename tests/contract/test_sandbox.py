@@ -564,12 +564,24 @@ async def test_copy_missing(box: Box, tmp_path: Path, path: str) -> None:
     assert skipped == [SkippedPath(path=path.lstrip("/"), reason="there is no such file")]
 
 
-async def test_workspace_that_is_gone(box: Box, tmp_path: Path) -> None:
+@pytest.mark.parametrize("path", ["/app/a", "/app/self", "/app/a/below"])
+async def test_links_in_a_circle(box: Box, tmp_path: Path, path: str) -> None:
+    """A link that leads back to itself is given back as a link, and ends no trial."""
+    ended, _ = await box.sh("ln -s a b; ln -s b a; ln -s self self; cat a 2>/dev/null || exit 40")
+    assert ended.code == 40
+    (skipped,) = await box.sandbox.copy_file(path, tmp_path / "copy", cap=MIB)
+    assert skipped.path == path.lstrip("/")
+    assert "is not followed" in skipped.reason
+    assert not (tmp_path / "copy").exists()
+
+
+@pytest.mark.parametrize("target", ["/etc", "/app"])
+async def test_workspace_that_is_gone(box: Box, tmp_path: Path, target: str) -> None:
     """A workspace that the agent removed or replaced by a link is saved as empty, and it is said.
 
     Nothing of what the link leads to is read.
     """
-    ended, _ = await box.sh("cd /; rm -rf /app 2>/dev/null && ln -s /etc /app")
+    ended, _ = await box.sh(f"cd /; rm -rf /app 2>/dev/null && ln -s {target} /app")
     tree = await box.sandbox.save_tree("/app", tmp_path / "tree", cap=512 * MIB)
     assert (tree.files, tree.size) == (0, 0)
     assert bool(tree.skipped) is (ended.code == 0)

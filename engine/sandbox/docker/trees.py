@@ -75,8 +75,9 @@ async def _check_way(engine: Engine, container: str, parts: list[str]) -> Skippe
             return SkippedPath(path=plain, reason=_MISSING)
         if at.kind == stat.S_IFLNK:
             reason = _A_LINK if last else f"{so_far} is a link, which is not followed"
-            target = await _target(engine, container, "/" + so_far)
-            return SkippedPath(path=plain, reason=reason, target=target or at.target)
+            # The engine reads no link that leads in a circle, and names no target of it.
+            target = await _target(engine, container, "/" + so_far) if at.target else None
+            return SkippedPath(path=plain, reason=reason, target=target or at.target or None)
         if not last and at.kind != stat.S_IFDIR:
             return SkippedPath(path=plain, reason=_MISSING)
         if at.kind not in (stat.S_IFREG, stat.S_IFDIR):
@@ -115,7 +116,7 @@ async def _fetched(
                         await to_thread.run_sync(_append, place, bytes(waiting))
                         waiting.clear()
         except EngineRefused as error:
-            if error.status != 404 or is_gone(error):
+            if not error.link_circle and (error.status != 404 or is_gone(error)):
                 raise
             yield None
             return
