@@ -41,7 +41,6 @@ class TrialEnd(msgspec.Struct, frozen=True, kw_only=True):
     def report(self, *, will_retry: bool) -> TrialEnded:
         """What those who watch the job are told."""
         state, slot = self.state, self.scheduled.slot
-        assert state.finished is not None
         problem = state.errored or state.unscored
         error = None
         if problem is not None:
@@ -53,7 +52,7 @@ class TrialEnd(msgspec.Struct, frozen=True, kw_only=True):
             model=slot.model,
             attempt=slot.attempt,
             execution=self.scheduled.execution,
-            outcome=state.finished.outcome,
+            outcome=state.finished.outcome if state.finished else "awaiting_review",
             passed=state.scored.passed if state.scored else None,
             reward=state.scored.score if state.scored else None,
             tools=self.tools,

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-Outcome: TypeAlias = Literal["scored", "unscored", "errored", "cancelled"]
+Outcome: TypeAlias = Literal["scored", "unscored", "errored", "cancelled", "awaiting_review"]
 
 
 class JobOpened(msgspec.Struct, frozen=True, kw_only=True, tag_field="report", tag="job-opened"):

@@ -1,0 +1,294 @@
+"""Environment trials: episode, rewards, verdicts and credit, in the log and in the files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from helpers.episodes import Counter, Script, TellsHooks, adds, episode_task, source
+from helpers.fakes import FakeBackend
+from helpers.jobs import Watched, services
+from trialog.engine.authoring.app import App
+from trialog.engine.authoring.environment import Environment
+from trialog.engine.authoring.policy import Action
+from trialog.engine.authoring.task import TaskView
+from trialog.engine.authoring.verifiers import HumanVerifier, RubricCriterion
+from trialog.engine.hooks.protocol import HookFault
+from trialog.engine.job.api import run_job
+from trialog.engine.job.config import JobConfig
+from trialog.engine.job.episode_task import EpisodeTask
+from trialog.engine.job.report import TrialEnded
+from trialog.events.codec import decode
+from trialog.events.kinds import Event
+from trialog.events.log import EventLog
+from trialog.events.open import memory_log
+from trialog.projections.episode import TaskData, episode_blobs, episode_data
+
+
+async def play(
+    log: EventLog,
+    folder: Path,
+    policy: Any,
+    *,
+    task: EpisodeTask | None = None,
+    hooks: TellsHooks | None = None,
+    config: JobConfig | None = None,
+) -> tuple[list[Event], dict[str, Any] | None, Watched]:
+    """Run one trial: its events, its result.json, and what was reported."""
+    made = msgspec.structs.replace(
+        services(log, FakeBackend(), folder),
+        hooks=hooks or TellsHooks(),
+        policies={"policy": policy if callable(policy) else lambda: policy},
+    )
+    watched = Watched()
+    config = config or JobConfig(tasks=["count"], agents=["policy"], seed=3)
+    result = await run_job(made, config, [task or episode_task()], watched)
+    (stream,) = await log.streams("trial/")
+    events = [decode(event) for event in await log.read(stream)]
+    written = result.folder / stream.removeprefix("trial/") / "result.json"
+    content = json.loads(written.read_bytes()) if written.exists() else None
+    return events, content, watched
+
+
+def kinds(events: list[Event]) -> list[str]:
+    """Their kinds."""
+    return [type(event).__name__ for event in events]
+
+
+async def test_order_of_an_episode(tmp_path: Path) -> None:
+    """Events come in the format's order: steps, rewards, end, verdict, score, credit."""
+    hooks = TellsHooks(hindsight=lambda trial: [trial.credit(trial.steps("add")[-1], 0.5)])
+    async with memory_log() as log:
+        events, result, _ = await play(log, tmp_path, Script(*adds(2), *adds(1, 3)), hooks=hooks)
+    assert kinds(events) == [
+        "TrialStarted", "SandboxStarted", "AgentStarted", "EnvironmentReset",
+        "ActionTaken", "ActionTaken", "ActionTaken", "StepRewarded", "StepRewarded", "StepRewarded",
+        "EpisodeEnded", "AgentFinished", "ProcessesKilled", "VerifierStarted", "VerifierScored",
+        "TrialScored", "HindsightCredited", "TrialFinished",
+    ]  # fmt: skip
+    assert result is not None
+    assert (result["passed"], result["rewards"], result["n_steps"]) == (True, {"reward": 1.0}, 3)
+    assert result["reward_totals"] == {"v": {"step": 0.75, "hindsight": 0.5}}
+
+
+async def test_refused_actions_are_observations(tmp_path: Path) -> None:
+    """What is wrong with an action is told to the agent, recorded, and rewarded like any step."""
+    script = Script(
+        Action("add", {"n": "x"}), Action("fly"), Action("fail"), Action("add", {"n": 5})
+    )
+    async with memory_log() as log:
+        events, result, _ = await play(log, tmp_path, script)
+    errors = [e.error for e in events if type(e).__name__ == "ActionTaken"]  # type: ignore[union-attr]
+    assert "argument 'n'" in errors[0]
+    assert "no action 'fly'" in errors[1]
+    assert errors[2] == "KeyError: 'nothing there'"
+    assert script.seen[3] == {"error": "KeyError: 'nothing there'"}
+    assert kinds(events).count("StepRewarded") == 4
+    assert result is not None
+    assert result["passed"]
+
+
+@pytest.mark.parametrize(
+    ("script", "ended_by", "terminated", "truncated", "answer"),
+    [
+        (Script(*adds(1), answer="five"), "answer", False, False, "five"),
+        (Script(), "answer", False, False, None),
+        (Script(*adds(5)), "terminated", True, False, None),
+        (Script(*adds(30, 0)), "max_turns", False, True, None),
+        (Script("not an action"), "agent_exit", False, False, None),
+    ],
+)
+async def test_how_episodes_end(
+    tmp_path: Path, script: Script, ended_by: str, terminated: bool, truncated: bool, answer: Any
+) -> None:
+    """An episode's end says who ended it, and truncation is told apart from termination."""
+    async with memory_log() as log:
+        events, result, _ = await play(log, tmp_path, script)
+    (end,) = [e for e in events if type(e).__name__ == "EpisodeEnded"]
+    (finished,) = [e for e in events if type(e).__name__ == "AgentFinished"]
+    assert finished.ended_by == ended_by  # type: ignore[union-attr]
+    assert (end.terminated, end.truncated) == (terminated, truncated)  # type: ignore[union-attr]
+    assert result is not None
+    assert result["answer"] == answer
+    assert result["outcome"] == "scored"
+
+
+async def test_a_failing_policy_is_graded(tmp_path: Path) -> None:
+    """A policy that raises ends its episode, and what it did until then is judged."""
+
+    class Broken:
+        async def act(self, observation: Any, actions: Any) -> Any:
+            raise RuntimeError("no idea")
+
+    async with memory_log() as log:
+        _, result, _ = await play(log, tmp_path, Broken)
+    assert result is not None
+    assert (result["error"], result["error_category"]) == ("RuntimeError: no idea", "agent_exit")
+    assert result["outcome"] == "scored"
+
+
+async def test_faults_of_rewards_fail_no_action(tmp_path: Path) -> None:
+    """A reward that raises gives nothing on that step, and the error is recorded with its line."""
+    fault = HookFault(error="KeyError: 'done'", line="verify.py:14")
+
+    def reward(episode: Any, step: int) -> float | HookFault | None:
+        return [0.5, fault, None, 0.25][step]
+
+    async with memory_log() as log:
+        events, result, _ = await play(
+            log, tmp_path, Script(*adds(3), *adds(1, 2)), hooks=TellsHooks(reward=reward)
+        )
+    assert kinds(events).count("StepRewarded") == 2
+    assert kinds(events).count("StepRewardFailed") == 1
+    assert result is not None
+    (error,) = result["reward_errors"]
+    assert error["steps"] == 1
+    assert "KeyError: 'done' (at verify.py:14)" in error["error"]
+    assert result["passed"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "category"),
+    [
+        (HookFault(error="ZeroDivisionError: x", line="verify.py:3"), "verifier_failed"),
+        (HookFault(error="ran past 60 s", timed_out=True), "verifier_timeout"),
+    ],
+)
+async def test_a_check_that_fails_leaves_the_trial_unscored(
+    tmp_path: Path, fault: HookFault, category: str
+) -> None:
+    """A check that raises or never ends is the verifier's fault: unscored, and not run again."""
+    async with memory_log() as log:
+        events, result, _ = await play(
+            log, tmp_path, Script(*adds(5)), hooks=TellsHooks(check=lambda episode: fault)
+        )
+    assert result is not None
+    assert (result["outcome"], result["verifier_error_category"]) == ("unscored", category)
+    assert result["rewards"] is None
+    assert "HindsightCredited" not in kinds(events)
+
+
+async def test_several_verifiers_are_weighted(tmp_path: Path) -> None:
+    """The score is the weighted mean of those that score; one without a check only rewards."""
+    sources = [
+        source("a", weight=3.0), source("b", weight=1.0), source("only-rewards", check=None),
+    ]  # fmt: skip
+    answers = iter([1.0, 0.0])
+    async with memory_log() as log:
+        _, result, _ = await play(
+            log, tmp_path, Script(*adds(5)), task=episode_task(sources=sources),
+            hooks=TellsHooks(check=lambda episode: next(answers)),
+        )  # fmt: skip
+    assert result is not None
+    assert (result["score"], result["passed"]) == (0.75, False)
+    assert [v["name"] for v in result["verifiers"]] == ["a", "b"]
+    assert set(result["reward_totals"]) == {"a", "b", "only-rewards"}
+
+
+async def test_queries_are_answered_while_the_world_lives(tmp_path: Path) -> None:
+    """A hook's question is answered by the app and recorded; one that changes state is refused."""
+    hooks = TellsHooks(question=("counter", "get", {}))
+    task = episode_task(sources=[source(queries=True)])
+    async with memory_log() as log:
+        events, _, _ = await play(
+            log, tmp_path, Script(*adds(2), *adds(1, 3)), task=task, hooks=hooks
+        )
+    assert hooks.answers == [1, 2, 5, 5]
+    asked = [e for e in events if type(e).__name__ == "AppQueried"]
+    assert [q.answer for q in asked] == [1, 2, 5, 5]  # type: ignore[union-attr]
+    assert [q.step is not None for q in asked] == [True, True, True, False]  # type: ignore[union-attr]
+
+
+async def test_a_person_keeps_the_trial_waiting(tmp_path: Path) -> None:
+    """With a human verifier the trial waits: no result yet, and the job ends all the same."""
+    person = HumanVerifier(
+        "customer", instructions="Read it.",
+        criteria=[RubricCriterion(name="helpful", description="Is it?", max_score=2.0)],
+    )  # fmt: skip
+    task = episode_task(people=[person], digests={"customer": "sha256:2"})
+    async with memory_log() as log:
+        events, result, _ = await play(log, tmp_path, Script(*adds(5)), task=task)
+        (job,) = await log.streams("job/")
+        assert (await log.read(job))[-1].kind == "JobFinished"
+        summary = json.loads((tmp_path / job.removeprefix("job/") / "summary.json").read_bytes())
+    assert kinds(events)[-1] == "HumanReviewRequested"
+    assert result is None
+    assert summary["counts"]["awaiting_review"] == 1
+
+
+async def test_the_same_seed_plays_the_same_world(tmp_path: Path) -> None:
+    """A seeded world is replayed exactly by the same seed, which the log has."""
+
+    class Dice(App[msgspec.defstruct("Nothing", [("rolled", int, 0)])]):  # type: ignore[misc]
+        """Rolls."""
+
+        roll = Counter.write
+
+        def reset(self, task: TaskView) -> int:
+            """The first roll."""
+            return self.rng.randint(1, 10**9)
+
+    observed: list[Any] = []
+    for number in range(2):
+        async with memory_log() as log:
+            task = episode_task(environment=Environment([Dice]), sources=[source(reward=None)])
+            events, result, _ = await play(log, tmp_path / str(number), Script(), task=task)
+            (reset,) = [e for e in events if type(e).__name__ == "EnvironmentReset"]
+            assert result is not None
+            assert result["seed"] == reset.seed  # type: ignore[union-attr]
+            observed.append(reset.observation)  # type: ignore[union-attr]
+    assert observed[0] == observed[1]
+
+
+async def test_a_replay_gives_what_the_hooks_were_given(tmp_path: Path) -> None:
+    """The episode folded from the log is the one that the check saw, large states included."""
+    seen: list[Any] = []
+
+    def check(episode: Any) -> float:
+        seen.append((episode.trajectory, episode.state, episode.answer))
+        return 1.0
+
+    script = Script(
+        Action("write", {"text": "x" * 40_000}), *adds(60, 0), Action("write", {"text": "$é"}),
+        answer={"$k": 1},
+    )  # fmt: skip
+    task = episode_task(environment=Environment([Counter], max_turns=100))
+    from trialog.engine.authoring.views import Episode
+
+    async with memory_log() as log:
+        await play(log, tmp_path, script, task=task, hooks=TellsHooks(check=check))
+        (stream,) = await log.streams("trial/")
+        events = await log.read(stream)
+        blobs = {ref.blob: await log.blobs.get(ref) for ref in episode_blobs(events)}
+        assert blobs
+        data = msgspec.convert(msgspec.structs.asdict(task.view), TaskData)
+        replayed = Episode(episode_data(stream.removeprefix("trial/"), data, events, blobs))
+    assert seen == [(replayed.trajectory, replayed.state, replayed.answer)]
+    assert replayed.state == {"value": 0, "note": "$é"}
+
+
+async def test_an_app_that_breaks_is_the_trials_error(tmp_path: Path) -> None:
+    """An app whose own hook raises ends its trial as errored, with the app named."""
+
+    class Broken(Counter):
+        """Breaks when looked at."""
+
+        name = "broken"
+
+        def snapshot(self) -> Any:
+            """Works once."""
+            if self.state.value:
+                raise RuntimeError("torn")
+            return super().snapshot()
+
+    task = episode_task(environment=Environment([Broken]))
+    async with memory_log() as log:
+        _, result, watched = await play(log, tmp_path, Script(*adds(1)), task=task)
+    assert result is not None
+    assert (result["outcome"], result["error_category"]) == ("errored", "app_failed")
+    assert "app 'broken': snapshot raised RuntimeError: torn" in result["error"]
+    assert watched.of(TrialEnded)
