@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...events.kinds import (
-    HindsightCredited,
-    HindsightFailed,
     HumanReviewRequested,
     StepRewarded,
     StepRewardFailed,
@@ -16,11 +14,10 @@ from ...events.kinds import (
     VerifierStarted,
 )
 from ...events.kinds.parts import CriterionAsked, Target
-from ...events.values import escape
 from ..authoring.views import QueryRefused
-from ..hooks.protocol import AskApp, CheckGiven, HindsightGiven, HookSource, RewardGiven
-from ..trial.decide import Conclude, Record, Score
+from ..hooks.protocol import AskApp, CheckGiven, HookSource, RewardGiven
 from ..worlds.protocol import WorldClient
+from .conclusion import conclude_episode
 from .episode_record import EpisodeRecord
 from .episode_task import EpisodeTask
 
@@ -138,17 +135,9 @@ class EpisodeJudging:
 
     async def conclude(self) -> None:
         """The score, then credit in hindsight, then the end."""
-        history = self._history
-        history.command(Score())
-        scored = history.record.state.scored
-        if scored is not None:
-            data = self._episode.data()
-            for source in self._task.sources:
-                if source.hindsight is not None:
-                    given = await self._hooks.hindsight(source, data, scored.score)
-                    history.command(Record(_credits(source, given)))
-        history.command(Conclude())
-        await history.settle()
+        await conclude_episode(
+            self._history.record, self._task.sources, self._episode.data(), self._hooks
+        )
 
     def _ask(self, source: HookSource, world: WorldClient, step: str | None) -> AskApp:
         async def ask(app: str, action: str, arguments: dict[str, Any]) -> Any:
@@ -187,26 +176,3 @@ def _verdict(
         evidence=list(given.evidence), feedback=given.feedback, source="verifier",
         duration=duration,
     )  # fmt: skip
-
-
-def _credits(source: HookSource, given: HindsightGiven) -> list[TrialEvent]:
-    if given.fault is not None:
-        return [
-            HindsightFailed(
-                verifier=source.name, version=source.version, digest=source.digest,
-                error=given.fault.error, line=given.fault.line,
-            )
-        ]  # fmt: skip
-    return [
-        HindsightCredited(
-            verifier=source.name, version=source.version, digest=source.digest,
-            target=Target(
-                target=credit.target, event_id=credit.event_id, field=credit.field,
-                start=credit.start, end=credit.end, token_start=credit.token_start,
-                token_end=credit.token_end,
-            ),
-            value=credit.value, weight=source.weight, space="action",
-            metadata=escape(credit.metadata),
-        )
-        for credit in given.credits
-    ]  # fmt: skip
