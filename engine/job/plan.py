@@ -146,9 +146,6 @@ def _unfinished(slot: Slot, last: Execution, trial: str) -> PlannedSlot:
         return planned("run", "scheduled, but not begun", True)
     if last.state.awaiting:
         names = ", ".join(asked.verifier for asked in last.state.awaiting)
-        return planned("keep", f"it waits for people: {names}", True)
-    if last.state.awaiting:
-        names = ", ".join(asked.verifier for asked in last.state.awaiting)
         reason = f"it waits for the review of {names}; `trialog human open {trial}` shows it"
         return planned("leave", reason, False)
     if stage >= Stage.JUDGED or last.state.agent_failed is not None:
