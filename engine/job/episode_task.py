@@ -28,6 +28,8 @@ class EpisodeTask(msgspec.Struct, frozen=True, kw_only=True):
     """Its `snapshot` names `packed` once the job has stored it."""
     packed: bytes = b""
     """What a later command needs of the project, as an archive."""
+    live: bool = False
+    """The job runs these very objects; else it runs what is in the snapshot."""
     view: TaskView
     environment: Environment
     sources: list[HookSource] = []

@@ -38,8 +38,9 @@ async def run_job(
 ) -> JobResult:
     """Run a new job to its end. Raises ConfigError before anything is written."""
     scripted = [task for task in tasks if not isinstance(task, EpisodeTask)]
-    episodes = {task.view.name: task for task in tasks if isinstance(task, EpisodeTask)}
+    episodes = [task for task in tasks if isinstance(task, EpisodeTask)]
     refuse_unsupported(config, scripted, episodes=len(episodes))
+    live = {task.view.name: task for task in episodes if task.live}
     agents = await _agents(config, services)
     services = replace(services, agent_env=config.agent_env, verifier_env=config.verifier_env)
     config = replace(
@@ -70,7 +71,7 @@ async def run_job(
         planned = await plan(log, JobState(started=started, version=1), None)
         return await Session(
             services=services, config=config, started=started, record=record, plan=planned,
-            agents=agents, watch=watch, since=1, resumed=False, live=episodes,
+            agents=agents, watch=watch, since=1, resumed=False, live=live,
         ).run()  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from ..tasks.load import load_task
 from ..tasks.model import Task
 from ..tasks.snapshot import pack, unpack, verifier_files
 from .config import JobConfig
+from .episode_loading import open_episode_task
 from .episode_task import EpisodeTask
 
 
@@ -160,6 +161,11 @@ async def open_tasks(
             opened[snapshot.task] = live[snapshot.task]
             continue
         data = await blobs.get(snapshot.snapshot)
+        if snapshot.layout == "project":
+            opened[snapshot.task] = await to_thread.run_sync(
+                open_episode_task, data, folder / str(number), snapshot
+            )
+            continue
         task = await to_thread.run_sync(_unpack, data, folder / str(number), snapshot)
         opened[snapshot.task] = TaskInJob(
             snapshot, task, backend=backend, config=config,

@@ -158,6 +158,7 @@ def episode_task(name: str = "count", **changes: Any) -> EpisodeTask:
         "snapshot": TaskSnapshot(
             task=name, digest="sha256:0", path="/nowhere", layout="project", snapshot=blob_ref(b"")
         ),
+        "live": True,
         "view": TaskView(name=name, instructions="Count to five.", expected=5),
         "environment": Environment([Counter], max_turns=20),
         "sources": [source()],

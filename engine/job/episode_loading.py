@@ -1,0 +1,50 @@
+"""Environment tasks from a project, on their way into a job and out of its snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ...events.kinds.job import TaskSnapshot
+from ...events.values import blob_ref
+from ..authoring.verifiers import AgentVerifier, HumanVerifier
+from ..projects.resources import ProjectAgent, ProjectTask
+from ..projects.snapshot import pack_project_task, unpack_project_task
+from .episode_task import EpisodeTask
+
+
+def pack_episode_task(task: ProjectTask, agents: Sequence[ProjectAgent] = ()) -> EpisodeTask:
+    """A task for a new job, which runs it from its snapshot; blocks.
+
+    Raises ConfigError, and what the authors' files raise when they are imported.
+    """
+    packed = pack_project_task(task, agents[0] if agents else None)
+    snapshot = TaskSnapshot(
+        task=task.name,
+        digest=task.digest,
+        path=str(task.path),
+        layout="project",
+        snapshot=blob_ref(packed),
+        files=task.verifier_files(),
+    )
+    return from_project(task, snapshot, packed)
+
+
+def open_episode_task(data: bytes, folder: Path, snapshot: TaskSnapshot) -> EpisodeTask:
+    """The task of a snapshot, unpacked into `folder`; blocks."""
+    return from_project(unpack_project_task(data, folder), snapshot)
+
+
+def from_project(task: ProjectTask, snapshot: TaskSnapshot, packed: bytes = b"") -> EpisodeTask:
+    """A project's task as a job runs it; imports its apps."""
+    written = [each.verifier for each in task.verifiers]
+    return EpisodeTask(
+        snapshot=snapshot,
+        packed=packed,
+        view=task.view,
+        environment=task.task.environment,
+        sources=[each.source for each in task.verifiers if each.source is not None],
+        judges=[v for v in written if isinstance(v, AgentVerifier)],
+        people=[v for v in written if isinstance(v, HumanVerifier)],
+        digests={each.name: each.digest for each in task.verifiers},
+    )
