@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -61,13 +61,28 @@ def as_recorded(value: Any) -> Any:
     return msgspec.json.decode(msgspec.json.encode(value))
 
 
-class World:
-    """The apps of one trial. Its methods block for as long as the apps' own code does."""
+def _untold(app: str, hook: str) -> None:
+    """For worlds of which nobody needs to know what they are at."""
 
-    def __init__(self, environment: Environment, task: TaskView, *, seed: int) -> None:
+
+class World:
+    """The apps of one trial. Its methods block for as long as the apps' own code does.
+
+    `entering` is told an app and its hook or action before that code is run.
+    """
+
+    def __init__(
+        self,
+        environment: Environment,
+        task: TaskView,
+        *,
+        seed: int,
+        entering: Callable[[str, str], None] = _untold,
+    ) -> None:
         self.environment = environment
         self.task = task
         self.seed = seed
+        self._entering = entering
         self._apps: dict[str, App[Any]] = {}
         self._states: dict[str, bytes] = {}
 
@@ -75,6 +90,7 @@ class World:
         """Make the apps. Raises AppFault."""
         observations: dict[str, Any] = {}
         for name, kind in self.environment.apps.items():
+            self._entering(name, "reset")
             try:
                 app = kind()
                 app.settings = self.environment.settings.get(name, {})
@@ -181,6 +197,7 @@ class World:
                     return None, f"{spec.name}: argument {name!r}: {error}"
             elif parameter.required:
                 return None, f"{spec.name}: argument {name!r} is missing"
+        self._entering(spec.app, spec.name)
         try:
             result = getattr(self._apps[spec.app], spec.name)(**converted)
             if inspect.isawaitable(result):
@@ -190,6 +207,7 @@ class World:
             return None, f"{type(error).__name__}: {error}"
 
     def _encoded(self, name: str) -> bytes:
+        self._entering(name, "snapshot")
         try:
             return msgspec.json.encode(self._apps[name].snapshot())
         except Exception as error:
@@ -197,6 +215,7 @@ class World:
 
     def _any(self, hook: str) -> bool:
         for name, app in self._apps.items():
+            self._entering(name, hook)
             try:
                 if getattr(app, hook)():
                     return True
