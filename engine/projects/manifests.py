@@ -135,15 +135,17 @@ def read_task(file: Path, root: Path, faults: Faults) -> TaskManifest | None:
     fields = _named(file, root, faults)
     if fields is None:
         return None
-    instructions = fields.required("instructions", "it is what the agent is asked to do")
+    if fields.raw("instructions") is None:
+        fields.fault("the key 'instructions' is missing; they are what the agent is asked to do")
+    instructions = fields.take("instructions", "text (put it in quotes)", _any_text)
     verifiers: list[str] = []
     for index, name in fields.words("verifiers"):
         if name in verifiers:
             fields.fault(f"{name!r} is listed twice", "verifiers", index)
         else:
             verifiers.append(name)
-    if not fields.has("verifiers"):
-        fields.fault("the key 'verifiers' is missing; nothing would score the task")
+    if fields.raw("verifiers") in (None, []):
+        fields.fault("a task needs at least one verifier; nothing would score it", "verifiers")
     manifest = TaskManifest(
         name=file.parent.name,
         file=file,
@@ -158,6 +160,10 @@ def read_task(file: Path, root: Path, faults: Faults) -> TaskManifest | None:
     )
     fields.finish()
     return manifest
+
+
+def _any_text(value: Any) -> str | None:
+    return str(value) if isinstance(value, str) else None
 
 
 def read_verifier(file: Path, root: Path, faults: Faults) -> VerifierManifest | None:

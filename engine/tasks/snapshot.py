@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import zstandard
@@ -25,12 +25,18 @@ _LEVEL = 6
 
 def pack(task: Task) -> bytes:
     """The snapshot of a task. Raises TaskError when its folder is not what was loaded any more."""
-    tar_bytes = io.BytesIO()
-    with tarfile.open(fileobj=tar_bytes, mode="w", format=tarfile.PAX_FORMAT) as tar:
-        for entry in _kept(task):
-            _add(tar, entry)
+    packed = pack_entries(_kept(task))
     if digest(task_entries(task)) != task.digest:
         raise TaskError("the folder changed while it was being read; try again", file=task.path)
+    return packed
+
+
+def pack_entries(entries: Iterable[Entry]) -> bytes:
+    """An archive of files and folders, in the order in which they are given."""
+    tar_bytes = io.BytesIO()
+    with tarfile.open(fileobj=tar_bytes, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for entry in entries:
+            _add(tar, entry)
     return zstandard.ZstdCompressor(level=_LEVEL).compress(tar_bytes.getvalue())
 
 
@@ -55,23 +61,7 @@ def unpack(
     where it came from, its parts are in `folder`. Raises TaskError for what is no snapshot, and for
     one with a path or link that would lead out of the folder.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        with (
-            zstandard.ZstdDecompressor().stream_reader(io.BytesIO(data)) as stream,
-            tarfile.open(fileobj=stream, mode="r|") as tar,
-        ):
-            for member in tar:
-                if not (member.isreg() or member.isdir()):
-                    raise TaskError(f"the snapshot of {name} has a link or device: {member.name!r}")
-                if tarfile.data_filter(member, str(folder)).name != member.name:
-                    raise TaskError(f"the snapshot of {name} has a path {member.name!r}")
-                tar.extract(member, folder, filter="data")
-                # The filter takes bits away that were recorded.
-                bits = (member.mode & 0o777) | (0o700 if member.isdir() else 0o400)
-                (folder / member.name).chmod(bits)
-    except (zstandard.ZstdError, tarfile.TarError, OSError, EOFError) as error:
-        raise TaskError(f"the snapshot of {name} can't be extracted: {error}") from error
+    extract(data, folder, name=name)
     place = folder.resolve()
     warnings: list[TaskWarning] = []
     parts = read_parts(place, name=name, bounds=Bounds(place, place), warnings=warnings)
@@ -90,6 +80,31 @@ def unpack(
         environment_digest=environment_digest,
         warnings=warnings,
     )
+
+
+def extract(data: bytes, folder: Path, *, name: str) -> None:
+    """Extract an archive into a new or empty folder.
+
+    `name` is the task's. Raises TaskError for what is no such archive, and for one with a path or
+    link that would lead out of the folder.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with (
+            zstandard.ZstdDecompressor().stream_reader(io.BytesIO(data)) as stream,
+            tarfile.open(fileobj=stream, mode="r|") as tar,
+        ):
+            for member in tar:
+                if not (member.isreg() or member.isdir()):
+                    raise TaskError(f"the snapshot of {name} has a link or device: {member.name!r}")
+                if tarfile.data_filter(member, str(folder)).name != member.name:
+                    raise TaskError(f"the snapshot of {name} has a path {member.name!r}")
+                tar.extract(member, folder, filter="data")
+                # The filter takes bits away that were recorded.
+                bits = (member.mode & 0o777) | (0o700 if member.isdir() else 0o400)
+                (folder / member.name).chmod(bits)
+    except (zstandard.ZstdError, tarfile.TarError, OSError, EOFError) as error:
+        raise TaskError(f"the snapshot of {name} can't be extracted: {error}") from error
 
 
 def _bounds(task: Task) -> Bounds:
