@@ -106,7 +106,9 @@ def describe(event: Event) -> str:
         case JobCancelled():
             return f"the job was cancelled{_by(event.author)}{_because(event.reason)}"
         case JobFinished():
-            return f"the job finished: {event.trials} trials in {_time(event.wall_seconds)}"
+            spent = event.wall_seconds
+            time = "" if spent is None else f" in {_time(spent)}"
+            return f"the job finished: {event.trials} trials{time}"
         case RegradePlanned():
             n = len(event.trials)
             return (

@@ -87,5 +87,5 @@ async def _end_all(services: Services, job: str) -> None:
             services.log, job, clock=services.clock, ids=services.ids, version=state.version
         )
         names = [e.trial for tries in state.executions.values() for e in tries]
-        await finish_job(services.log, record, names, 0.0)
+        await finish_job(services.log, record, names, None)
     await files.write_summary()

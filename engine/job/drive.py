@@ -44,6 +44,7 @@ class Driver:
         work = [p for p in self._plan if p.action in ("run", "grade", "finish")]
         self._done = len(self._plan) - len(work)
         queue = iter(work)
+        self._progress()
         workers = context.config.concurrency + (
             context.config.verifiers or context.config.concurrency
         )
@@ -65,22 +66,18 @@ class Driver:
 
     async def _run_slot(self, planned: PlannedSlot) -> None:
         retries = self.context.config.retries
-        self.context.interruption.running += 1
-        try:
-            while True:
-                end = await self._run_once(planned)
-                if end is None:
-                    return
-                again = self._next_try(planned, end) if retries > 0 else None
-                self._tell(end, will_retry=again is not None)
-                if again is None:
-                    tries = self._executions[slot_key(planned.slot)]
-                    tries[:] = [forget(execution) for execution in tries]
-                    return
-                retries -= 1
-                planned = again
-        finally:
-            self.context.interruption.running -= 1
+        while True:
+            end = await self._run_once(planned)
+            if end is None:
+                return
+            again = self._next_try(planned, end) if retries > 0 else None
+            self._tell(end, will_retry=again is not None)
+            if again is None:
+                tries = self._executions[slot_key(planned.slot)]
+                tries[:] = [forget(execution) for execution in tries]
+                return
+            retries -= 1
+            planned = again
 
     async def _run_once(self, planned: PlannedSlot) -> TrialEnd | None:
         """One execution; None when the job began to stop before it could begin."""
@@ -89,8 +86,13 @@ class Driver:
                 await slot.take()
             if self.context.interruption.draining:
                 return None
-            scheduled = await self._schedule(planned)
-            return await execute(self.context, planned, scheduled, slot)
+            self.context.interruption.running += 1
+            try:
+                scheduled = await self._schedule(planned)
+                self._progress()
+                return await execute(self.context, planned, scheduled, slot)
+            finally:
+                self.context.interruption.running -= 1
 
     async def _schedule(self, planned: PlannedSlot) -> TrialScheduled:
         context = self.context

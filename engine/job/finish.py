@@ -16,7 +16,7 @@ from .record import JobRecord
 
 
 async def finish_job(
-    log: EventLog, record: JobRecord, trials: Iterable[str], wall_seconds: float
+    log: EventLog, record: JobRecord, trials: Iterable[str], wall_seconds: float | None
 ) -> None:
     """Append JobFinished over the trials' streams as they stand now."""
     heads = [await _head(log, name) for name in sorted(trials)]
@@ -29,7 +29,7 @@ async def finish_job(
             root=tree_root([bytes.fromhex(head.hash) for head in heads]).hex(),
             heads=listed,
             trials=len(heads),
-            wall_seconds=round(wall_seconds, 6),
+            wall_seconds=None if wall_seconds is None else round(wall_seconds, 6),
         )
     )
 

@@ -104,8 +104,9 @@ class JobFinished(Payload, frozen=True, kw_only=True):
     heads: list[Head] | BlobRef
     """The heads that the root was made of; a blob of the same JSON when over 16 KiB."""
     trials: int
-    wall_seconds: float
-    """Since JobStarted or the last JobResumed."""
+    wall_seconds: float | None = None
+    """Since JobStarted or the last JobResumed; null where another process ended the job than the
+    one that had run it."""
 
 
 class RegradePlanned(Payload, frozen=True, kw_only=True):

@@ -56,14 +56,41 @@ def test_late_news_of_a_killed_session() -> None:
     assert 5.0 == sessions.wall_seconds()
 
 
-def test_an_interrupted_session_ends_with_the_signal() -> None:
-    """What comes after the interruption, such as a person's score, takes none of its time."""
+def test_an_interrupted_session_ends_with_what_ran_then() -> None:
+    """What ends within the grace after an interruption counts; a person's score later does not."""
     sessions = Sessions()
     sessions.start(at(1))
     sessions.interrupt(at(6))
-    saw(sessions, 50)
-
     assert 5.0 == sessions.wall_seconds()
+
+    saw(sessions, 36, 200)
+
+    assert 35.0 == sessions.wall_seconds()
+
+
+def test_a_job_that_another_process_ended() -> None:
+    """Ended by a process that had not run it, a job lasted until its last event before that."""
+    sessions = Sessions()
+    sessions.finish(None)
+    sessions.start(at(1))
+    saw(sessions, 4)
+    sessions.finish(None)
+    assert 3.0 == sessions.wall_seconds()
+
+    saw(sessions, 60)
+
+    assert 3.0 == sessions.wall_seconds()
+
+
+def test_ended_by_another_process_after_an_interruption() -> None:
+    """An interrupted session that another process ends stays the interrupted one."""
+    sessions = Sessions()
+    sessions.start(at(1))
+    sessions.interrupt(at(6))
+    sessions.finish(None)
+    saw(sessions, 36)
+
+    assert 35.0 == sessions.wall_seconds()
 
 
 def test_a_session_never_reaches_into_the_next() -> None:
