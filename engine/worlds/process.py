@@ -52,6 +52,13 @@ main()
 msgspec, and the engine's version of Python."""
 
 
+ENVIRONMENT = {
+    "LANG": "C.UTF-8",
+    "PYTHONHASHSEED": "0",  # the order of a set is a part of the world
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
+
+
 class HostPool:
     """App hosts that are free, by what they have inside."""
 
@@ -139,12 +146,7 @@ class ProcessWorlds:
 
 async def _start_here() -> Host:
     words = [sys.executable, "-s", "-P", "-c", BOOT, str(package_root()), "", ""]
-    env = {
-        "PATH": os.defpath,
-        "LANG": "C.UTF-8",
-        "PYTHONHASHSEED": "0",
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
+    env = {"PATH": os.defpath, **ENVIRONMENT}
     return await start_host(words, env, lambda source: source)
 
 

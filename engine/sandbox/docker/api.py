@@ -119,6 +119,21 @@ class Terminal(Output):
         return 1 if code is None else code
 
 
+class Pipes(Output):
+    """A container's standard input, output and error output, each apart."""
+
+    async def write(self, data: bytes) -> None:
+        """Send to its standard input."""
+        with _translated():
+            await self._stream.write_in(data)
+
+    async def read_part(self) -> tuple[int, bytes] | None:
+        """The next bytes, after 1 for output or 2 for error output; None at the end."""
+        with _translated():
+            message = await self._stream.read_out()
+        return None if message is None else (message.stream, message.data)
+
+
 class Engine:
     """A connection to a container engine."""
 
@@ -305,6 +320,11 @@ class Engine:
         """A container's output, from its next start on."""
         return self._output(f"containers/{container}/attach?stream=1&stdout=1", None)
 
+    def attach_pipes(self, container: str) -> Pipes:
+        """A container's input and outputs, from its next start on."""
+        path = f"containers/{container}/attach?stream=1&stdin=1&stdout=1&stderr=1"
+        return Pipes(self._stream(path, None))
+
     async def exec(self, container: str, argv: list[str], user: str | None) -> str:
         """Make ready to run a program in a running container: the id for `exec_output`."""
         request = {"Cmd": argv, "User": user or "", "AttachStdout": True, "AttachStderr": True}
@@ -335,10 +355,13 @@ class Engine:
         return None if code is None else int(code)
 
     def _output(self, path: str, body: bytes | None) -> Output:
+        return Output(self._stream(path, body))
+
+    def _stream(self, path: str, body: bytes | None) -> Stream:
         async def setup() -> tuple[URL, bytes | None, bool]:
             return URL(path), body, False
 
-        return Output(Stream(self._docker, setup))
+        return Stream(self._docker, setup)
 
     async def last_lines(self, container: str, lines: int) -> str:
         """The end of a container's log, where it has one."""

@@ -1,0 +1,131 @@
+"""What an app host in a sandbox has inside: this package, msgspec, and the apps' own code.
+
+Nothing of verifiers, tasks or agents is among it, no log and no hidden file, whatever else lies in
+the project's folder.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path, PurePosixPath
+
+import anyio
+import msgspec
+from anyio import to_thread
+
+from ..errors import ConfigError
+from ..sandbox.protocol import Mount
+from .process import package_root
+from .source import WorldSource
+
+LIB = "/trialog/lib"
+VENDOR = "/trialog/vendor"
+PROJECT = "/trialog/project"
+
+LEFT_OUT = frozenset({"verifiers", "tasks", "agents", "jobs", "__pycache__"})
+"""Folders of a project that apps have no business with."""
+
+_PARTS = ("engine", "events", "projections")
+_LARGEST_FILE = 16 * 1024 * 1024
+
+
+class Inside:
+    """The folders of one kind of worlds; `scratch` is a folder of the host for them alone."""
+
+    def __init__(self, scratch: Path) -> None:
+        self._scratch = scratch.absolute()
+        self._lock = anyio.Lock()
+        self._runtime: list[Mount] | None = None
+        self._projects: dict[Path, list[Mount]] = {}
+
+    async def mounts(self, source: WorldSource) -> list[Mount]:
+        """What to mount for an environment, made when it is first asked for.
+
+        Raises ConfigError, OSError.
+        """
+        async with self._lock:
+            return await to_thread.run_sync(self._mounts, source)
+
+    def _mounts(self, source: WorldSource) -> list[Mount]:
+        if self._runtime is None:
+            self._runtime = _make_runtime(self._scratch)
+        root = source.root.resolve()
+        if root not in self._projects:
+            place = self._scratch / f"project-{len(self._projects)}"
+            self._projects[root] = _make_project(root, place)
+        return [*self._runtime, *self._projects[root]]
+
+
+def seen_inside(source: WorldSource) -> WorldSource:
+    """An environment with its folders as they are inside. Raises ConfigError."""
+    root = source.root.resolve()
+    try:
+        below = source.folder.resolve().relative_to(root)
+    except ValueError:
+        raise ConfigError(
+            f"the environment's folder must be in the project {root}", file=source.folder
+        ) from None
+    place = PurePosixPath(PROJECT)
+    return msgspec.structs.replace(source, folder=Path(place / below), root=Path(place))
+
+
+def _make_runtime(scratch: Path) -> list[Mount]:
+    """Copies of what the host program needs, for whoever reads them inside."""
+    lib, vendor = scratch / "lib", scratch / "vendor"
+    package = package_root() / "trialog"
+    _copy_file(package / "__init__.py", lib / "trialog" / "__init__.py")
+    for part in _PARTS:
+        _copy_code(package / part, lib / "trialog" / part)
+    try:
+        found = distribution("trialog")
+    except PackageNotFoundError:
+        pass
+    else:
+        told = lib / f"trialog-{found.version}.dist-info" / "METADATA"
+        told.parent.mkdir()
+        told.write_text(found.read_text("METADATA") or "", encoding="utf-8")
+        told.chmod(0o644)
+    _copy_code(Path(msgspec.__file__).parent, vendor / "msgspec")
+    for folder in (lib, vendor):
+        for place, _, _ in os.walk(folder):
+            Path(place).chmod(0o755)
+    return [
+        Mount(source=lib, target=LIB, readonly=True),
+        Mount(source=vendor, target=VENDOR, readonly=True),
+    ]
+
+
+def _copy_code(source: Path, target: Path) -> None:
+    for place, _, files in os.walk(source):
+        for name in files:
+            if name.endswith((".py", ".pyc", ".so")):
+                original = Path(place, name)
+                _copy_file(original, target / original.relative_to(source))
+
+
+def _copy_file(source: Path, target: Path) -> None:
+    """Copy, times included: compiled modules are known by the times of their sources."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy2(source, target)
+    target.chmod(0o644)
+
+
+def _make_project(root: Path, place: Path) -> list[Mount]:
+    """The project: copies of the files at its top, and its folders as they are."""
+    place.mkdir(parents=True)
+    place.chmod(0o755)
+    mounts = [Mount(source=place, target=PROJECT, readonly=True)]
+    for entry in sorted(root.iterdir()):
+        if entry.name.startswith(".") or entry.name in LEFT_OUT or entry.is_symlink():
+            continue
+        if entry.is_dir():
+            if (entry / "trialog.db").exists():
+                continue
+            (place / entry.name).mkdir(mode=0o755)
+            target = f"{PROJECT}/{entry.name}"
+            mounts.append(Mount(source=entry, target=target, readonly=True))
+        elif entry.is_file() and entry.stat().st_size <= _LARGEST_FILE:
+            _copy_file(entry, place / entry.name)
+    return mounts
