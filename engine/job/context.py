@@ -18,6 +18,7 @@ from ..sandbox.protocol import SandboxBackend
 from .config import JobConfig
 from .episode_task import EpisodeTask, Policies, Worlds
 from .interruption import Interruption
+from .judges import Judges
 from .record import JobRecord
 from .report import Watcher
 from .tasks import TaskInJob
@@ -50,6 +51,7 @@ class JobContext:
         policies: Mapping[str, Policies],
         hooks: Hooks | None,
         worlds: Worlds,
+        judges: Judges,
         watch: Watcher,
         interruption: Interruption,
     ) -> None:
@@ -74,6 +76,7 @@ class JobContext:
         self.policies = policies
         self.hooks = hooks
         self.worlds = worlds
+        self.judges = judges
         self.watch = watch
         self.interruption = interruption
         self.agent_slots = anyio.CapacityLimiter(config.concurrency)

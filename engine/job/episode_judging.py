@@ -14,8 +14,11 @@ from ...events.kinds import (
     VerifierStarted,
 )
 from ...events.kinds.parts import CriterionAsked, Target
+from ..authoring.verifiers import AgentVerifier
 from ..authoring.views import QueryRefused
 from ..hooks.protocol import AskApp, CheckGiven, HookSource, RewardGiven
+from ..judges.client import JudgeUnavailable
+from ..judges.judge import judge, unavailable_judge
 from ..worlds.protocol import WorldClient
 from .conclusion import conclude_episode
 from .episode_record import EpisodeRecord
@@ -101,6 +104,9 @@ class EpisodeJudging:
             given = await self._hooks.check(source, self._episode.data(), ask)
             duration = round(self._history.job.clock.monotonic() - begun, 6)
             self._episode.told(_verdict(source, given, duration))
+        for verifier in self._task.judges:
+            if verifier.name not in judged:
+                await self._judge(verifier)
 
     async def finish_stored(self) -> None:
         """Judge what is recorded but not judged, as far as it goes without a world, and end."""
@@ -108,6 +114,30 @@ class EpisodeJudging:
         await self._check_all(None)
         if not await self._waits():
             await self.conclude()
+
+    async def _judge(self, verifier: AgentVerifier) -> None:
+        job, digest = self._history.job, self._task.digests[verifier.name]
+        await self._history.tell(
+            VerifierStarted(
+                verifier=verifier.name, verifier_kind="agent", version=verifier.version,
+                digest=digest, weight=verifier.weight, model=verifier.model,
+                timeout_sec=verifier.timeout_sec,
+            )
+        )  # fmt: skip
+        try:
+            client = job.judges.client()
+        except JudgeUnavailable as error:
+            result = unavailable_judge(verifier, error, digest=digest)
+        else:
+            result = await judge(
+                verifier, self._episode.data(), client, digest=digest, blobs=job.log.blobs,
+                clock=job.clock, limiter=job.judges.slots(verifier.model),
+                redact=job.redactor.text,
+            )  # fmt: skip
+        for reply in result.events:
+            self._history.note(reply)
+        self._episode.told(result.verdict, *result.warnings)
+        await self._history.settle()
 
     async def _waits(self) -> bool:
         """Ask people, where the task has them and nothing failed; whether the trial waits."""

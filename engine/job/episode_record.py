@@ -103,10 +103,10 @@ class EpisodeRecord:
             answer=None if answer is None else [await self._value(answer[0])],
         )
 
-    def told(self, payload: TrialEvent) -> None:
-        """Queue an event of the episode, and fold it."""
-        self._history.note(payload)
-        self._fold.feed(self._history.record.told[-1], payload, self._blobs)
+    def told(self, payload: TrialEvent, *with_it: TrialEvent) -> None:
+        """Queue an event of the episode, in one append with what goes with it, and fold it."""
+        self._history.note(payload, *with_it)
+        self._fold.feed(self._history.record.told[0], payload, self._blobs)
 
     def data(self) -> EpisodeData:
         """The episode until now."""

@@ -10,6 +10,7 @@ import msgspec
 from ...events.clock import Clock, Ids
 from ...events.log import EventLog
 from ..hooks.protocol import Hooks
+from ..judges.client import JudgeClient
 from ..sandbox.protocol import SandboxBackend
 from .episode_task import InProcessWorlds, Policies, Worlds
 
@@ -33,6 +34,8 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     worlds: Worlds = msgspec.field(default_factory=InProcessWorlds)
     policies: Mapping[str, Policies] = {}
     """Agents for environments, by the name that the job calls them."""
+    judge_client: JudgeClient | None = None
+    """For model judges; null: the endpoint that the environment names, once one is needed."""
     agent_env: Mapping[str, str] = {}
     """Secret values of ``--agent-env`` and ``--verifier-env`` as they were given now; they are
     not recorded, so a resume takes them from here or from the environment."""

@@ -29,6 +29,7 @@ from .environment import unseal
 from .episode_task import EpisodeTask
 from .finish import finish_job
 from .interruption import Interruption
+from .judges import Judges, open_judges
 from .load import JobPlan
 from .record import JobRecord
 from .report import JobClosed, JobOpened, Notice, Report, Watcher
@@ -93,8 +94,12 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
         ):
             await self._clear_up()
             await write_missing(files, self.folder, self.plan.executions, self.watch)
-            async with reaper(deadline=self.config.stop_timeout_sec) as removal:
-                context = await self._context(files, interruption, removal, scratch)
+            tasks = await self._tasks(scratch)
+            async with (
+                reaper(deadline=self.config.stop_timeout_sec) as removal,
+                open_judges(tasks.values(), services.environ, services.judge_client) as judges,
+            ):
+                context = self._context(files, interruption, removal, scratch, tasks, judges)
                 await self._drive(Driver(context, self.plan))
             for sandbox in removal.left:
                 self.warn(f"sandbox {sandbox} is not removed; `trialog clean` tries again")
@@ -114,15 +119,24 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
             job=job, folder=self.folder, summary=summary, interrupted=interruption.interrupted
         )
 
-    async def _context(
-        self, files: JobFiles, interruption: Interruption, removal: Reaper, scratch: Path
+    async def _tasks(self, scratch: Path) -> dict[str, TaskInJob | EpisodeTask]:
+        services = self.services
+        return await open_tasks(
+            self.started.tasks, services.log.blobs, scratch / "tasks", backend=services.backend,
+            config=self.config, images=self.plan.images, live=self.live,
+        )  # fmt: skip
+
+    def _context(
+        self,
+        files: JobFiles,
+        interruption: Interruption,
+        removal: Reaper,
+        scratch: Path,
+        tasks: Mapping[str, TaskInJob | EpisodeTask],
+        judges: Judges,
     ) -> JobContext:
         services, config = self.services, self.config
         environ = services.environ
-        tasks = await open_tasks(
-            self.started.tasks, services.log.blobs, scratch / "tasks", backend=services.backend,
-            config=config, images=self.plan.images, live=self.live,
-        )  # fmt: skip
         redactor = Redactor(_secrets(services, tasks))
         for name in redactor.too_short:
             self.warn(f"the value of {name} is under 8 characters and is not redacted")
@@ -138,7 +152,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
                 config.verifier_env, services.verifier_env, environ, "--verifier-env"
             ),
             environ=environ, policies=services.policies, hooks=services.hooks,
-            worlds=services.worlds, watch=partial(_tell, self.watch, redactor),
+            worlds=services.worlds, judges=judges, watch=partial(_tell, self.watch, redactor),
             interruption=interruption,
         )  # fmt: skip
 

@@ -256,7 +256,8 @@ def test_queries_and_calls_may_be_blobs() -> None:
     )  # fmt: skip
     query = AppQueried(verifier="v", app="a", action="b", arguments=refs[2], answer=refs[3])
     finished = AgentFinished(ended_by="answer", answer=[refs[0]], duration=0.0)
-    found = episode_blobs(recorded("trial/t__1", [call, query, finished]))
+    said = AgentMessage(role="assistant", text=blob_ref(b"not an episode's"))
+    found = episode_blobs(recorded("trial/t__1", [call, query, finished, said]))
     assert found == refs
 
 

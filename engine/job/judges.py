@@ -1,0 +1,50 @@
+"""What a job's model judges share: one client, and so many calls at once to each model."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import anyio
+
+from ..judges.client import JudgeClient, JudgeUnavailable, open_client
+from .episode_task import EpisodeTask
+
+CALLS_AT_ONCE = 8
+"""To one model."""
+
+
+class Judges:
+    """Made once a job."""
+
+    def __init__(self, client: JudgeClient | None, error: JudgeUnavailable | None = None) -> None:
+        self._client = client
+        self._error = error
+        self._slots: dict[str, anyio.CapacityLimiter] = {}
+
+    def client(self) -> JudgeClient:
+        """The client. Raises JudgeUnavailable where none can be had."""
+        if self._client is None:
+            raise self._error or JudgeUnavailable("this job was started without model judges")
+        return self._client
+
+    def slots(self, model: str) -> anyio.CapacityLimiter:
+        """Holds calls to a model to so many at once."""
+        return self._slots.setdefault(model, anyio.CapacityLimiter(CALLS_AT_ONCE))
+
+
+@asynccontextmanager
+async def open_judges(
+    tasks: Iterable[object], environ: Mapping[str, str], given: JudgeClient | None
+) -> AsyncGenerator[Judges]:
+    """The judges that these tasks need; where no client can be had, each judge says why."""
+    needed = any(isinstance(task, EpisodeTask) and task.judges for task in tasks)
+    if given is not None or not needed:
+        yield Judges(given)
+        return
+    async with AsyncExitStack() as stack:
+        try:
+            judges = Judges(await stack.enter_async_context(open_client(environ)))
+        except JudgeUnavailable as error:
+            judges = Judges(None, error)
+        yield judges
