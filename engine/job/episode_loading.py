@@ -18,7 +18,7 @@ def pack_episode_task(task: ProjectTask, agents: Sequence[ProjectAgent] = ()) ->
 
     Raises ConfigError, and what the authors' files raise when they are imported.
     """
-    packed = pack_project_task(task, agents[0] if agents else None)
+    packed = pack_project_task(task, *agents)
     snapshot = TaskSnapshot(
         task=task.name,
         digest=task.digest,

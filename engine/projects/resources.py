@@ -108,8 +108,8 @@ class ProjectTask:
             expected=manifest.expected,
             initial_state=manifest.initial_state,
         )
-        self.agent: ProjectAgent | None = None
-        """The agent that came with a snapshot."""
+        self.agents: dict[str, ProjectAgent] = {}
+        """The agents that came with a snapshot, by name."""
 
     @property
     def image(self) -> str | None:

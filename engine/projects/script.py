@@ -38,7 +38,7 @@ def snapshot_of(task: Task, agent: Any = None, *, agent_name: str = "agent") -> 
     with tempfile.TemporaryDirectory(prefix="trialog-script-") as folder:
         root = Path(folder).resolve()
         found = write_project(task, root, agent, agent_name=agent_name)
-        return pack_project_task(found, found.agent)
+        return pack_project_task(found, *found.agents.values())
 
 
 def write_project(
@@ -73,7 +73,8 @@ def write_project(
     project = load_project(root)
     try:
         found = project.task(task.name)
-        found.agent = None if agent is None else project.agent(agent_name)
+        if agent is not None:
+            found.agents[agent_name] = project.agent(agent_name)
     except ProjectError as error:
         faults = "; ".join(
             f"{Path(fault.file).parent.name}: {fault.message}" for fault in error.faults

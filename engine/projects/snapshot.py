@@ -2,8 +2,8 @@
 
 The archive is made as those of task folders are (see `engine/tasks/snapshot.py`): sorted by path,
 without times and owners, so that the same files give the same bytes. Paths start at the project's
-root. In it are trialog.yaml, the task, its environment, its verifiers, the agent where there is
-one, and the project's modules that these import.
+root. In it are trialog.yaml, the task, its environment, its verifiers, the agents that play it,
+and the project's modules that these import.
 """
 
 from __future__ import annotations
@@ -24,15 +24,18 @@ from .resources import ProjectAgent, ProjectTask
 _KINDS: tuple[Kind, Kind] = ("task", "agent")
 
 
-def pack_project_task(task: ProjectTask, agent: ProjectAgent | None = None) -> bytes:
-    """The snapshot of a task; blocks. Raises TaskError when a file changed since it was loaded."""
+def pack_project_task(task: ProjectTask, *agents: ProjectAgent) -> bytes:
+    """The snapshot of a task and the agents that play it; blocks.
+
+    Raises TaskError when a file changed since it was loaded.
+    """
     entries = {entry.path: entry for entry in task.entries}
     manifest = file_entry(task.root / PROJECT_FILE, task.root)
     entries[manifest.path] = manifest
-    if agent is not None:
+    for agent in agents:
         entries.update({entry.path: entry for entry in agent.entries})
     packed = pack_entries(_sorted(entries))
-    if digest(task.entries) != task.digest or (agent and digest(agent.entries) != agent.digest):
+    if any(digest(one.entries) != one.digest for one in (task, *agents)):
         raise TaskError(
             "a file of the project changed while it was read; try again", file=task.path
         )
@@ -42,7 +45,7 @@ def pack_project_task(task: ProjectTask, agent: ProjectAgent | None = None) -> b
 def unpack_project_task(data: bytes, folder: Path) -> ProjectTask:
     """The task of a snapshot, its files extracted into a new or empty folder; blocks.
 
-    Its digests are those of the task that was packed; its `agent` is the one that was packed with
+    Its digests are those of the task that was packed; its `agents` are those that were packed with
     it. A range of versions in trialog.yaml is not held against it any more. Raises TaskError for
     what is no snapshot.
     """
@@ -61,8 +64,7 @@ def unpack_project_task(data: bytes, folder: Path) -> ProjectTask:
     if len(tasks) != 1:
         raise ConfigError(f"a snapshot holds one task; found {len(tasks)}", file=root)
     task = project.task(tasks[0])
-    for name in agents:
-        task.agent = project.agent(name)
+    task.agents = {name: project.agent(name) for name in agents}
     return task
 
 
