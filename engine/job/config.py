@@ -31,7 +31,7 @@ class JobConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     attempts: int = 1
     """`-k`."""
     seed: int | None = None
-    sandbox: Literal["auto", "docker", "bubblewrap"] = "auto"
+    sandbox: Literal["auto", "docker", "bubblewrap", "in-process"] = "auto"
     """Resolved to one of the two when the job starts."""
     image: str | None = None
     """For tasks that name none."""

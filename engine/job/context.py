@@ -16,9 +16,10 @@ from ..reaper import Reaper
 from ..redact import Redactor
 from ..sandbox.protocol import SandboxBackend
 from .config import JobConfig
-from .episode_task import EpisodeTask, Policies, Worlds
+from .episode_task import EpisodeTask, Worlds
 from .interruption import Interruption
 from .judges import Judges
+from .policies import PolicyAgent
 from .record import JobRecord
 from .report import Watcher
 from .tasks import TaskInJob
@@ -48,7 +49,7 @@ class JobContext:
         agent_env: Mapping[str, str],
         verifier_env: Mapping[str, str],
         environ: Mapping[str, str],
-        policies: Mapping[str, Policies],
+        policies: Mapping[str, PolicyAgent],
         hooks: Hooks | None,
         worlds: Worlds,
         judges: Judges,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Protocol
 
 import msgspec
@@ -10,15 +9,11 @@ import msgspec
 from ...events.kinds.job import TaskSnapshot
 from ...projections.episode import TaskData
 from ..authoring.environment import Environment
-from ..authoring.policy import Policy
 from ..authoring.task import TaskView
 from ..authoring.verifiers import AgentVerifier, HumanVerifier
 from ..hooks.protocol import HookSource
 from ..worlds.protocol import InProcessWorld, WorldClient
 from ..worlds.world import World
-
-Policies = Callable[[], Policy]
-"""Makes the agent of one trial."""
 
 
 class EpisodeTask(msgspec.Struct, frozen=True, kw_only=True):

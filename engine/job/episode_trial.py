@@ -31,6 +31,7 @@ from .episode_record import EpisodeRecord
 from .episode_task import EpisodeTask, answer_of
 from .history import History
 from .plan import PlannedSlot
+from .policies import NOP, PolicyAgent
 from .slot import AgentSlot
 from .state import slot_seed
 
@@ -93,13 +94,16 @@ class EpisodeTrial(History):
             )  # fmt: skip
             self.command(Conclude())
             return
-        name, slot = self.scheduled.slot.agent, self.scheduled.slot
+        slot = self.scheduled.slot
+        agent = self._agent()
         self.note(
             SandboxStarted(
                 purpose="agent", backend=job.worlds.backend, sandbox_id=self.trial, workspace="",
                 limits=Limits(), start_seconds=round(job.clock.monotonic() - begun, 6),
             ),
-            AgentStarted(name=name, model=slot.model),
+            AgentStarted(
+                name=agent.name, version=agent.version, digest=agent.digest, model=slot.model
+            ),
         )  # fmt: skip
         try:
             await self.record_of.reset(reset, seed)
@@ -129,10 +133,14 @@ class EpisodeTrial(History):
             with anyio.CancelScope(shield=True):
                 await world.aclose()
 
+    def _agent(self) -> PolicyAgent:
+        name = self.scheduled.slot.agent
+        return NOP if name == NOP.name else self.job.policies[name]
+
     async def _play(self, world: WorldClient, first: Any) -> Played:
         """Let the agent act until the episode ends."""
         limits = self.task.environment
-        act = _actor(self.job.policies[self.scheduled.slot.agent]())
+        act = _actor(self._agent()())
         actions = await world.actions()
         observation: Any = {"instructions": self.task.view.instructions, "observation": first}
         turn = 0

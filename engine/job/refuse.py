@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from ..errors import ConfigError, TaskError
 from ..tasks.model import Task
 from .config import JobConfig
 
 
-def refuse_unsupported(config: JobConfig, tasks: Sequence[Task], *, episodes: int = 0) -> None:
-    """Raise ConfigError for the first setting or task that can't be run as it asks."""
+def refuse_unsupported(
+    config: JobConfig,
+    tasks: Sequence[Task],
+    *,
+    episodes: Sequence[str] = (),
+    policies: Collection[str] = (),
+) -> None:
+    """Raise ConfigError for the first setting or task that can't be run as it asks.
+
+    `episodes` are the names of environment tasks, `policies` those of agents that act in them.
+    """
+    for agent in config.agents:
+        if episodes and agent not in policies and agent != "nop":
+            known = ", ".join(["nop", *sorted(policies)])
+            raise ConfigError(
+                f"{agent} can't act in the environment of task {episodes[0]}; agents that can: "
+                f"{known}",
+                key="--agent",
+            )
+        if tasks and agent in policies:
+            raise ConfigError(
+                f"{agent} is a policy for environments and can't work in the sandbox of task "
+                f"{tasks[0].name}; run the two kinds of tasks as two jobs",
+                key="--agent",
+            )
     if not tasks and not episodes:
         raise ConfigError("no task is left to run; see --include, --exclude and --limit")
     for name, value in (

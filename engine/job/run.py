@@ -39,7 +39,10 @@ async def run_job(
     """Run a new job to its end. Raises ConfigError before anything is written."""
     scripted = [task for task in tasks if not isinstance(task, EpisodeTask)]
     episodes = [task for task in tasks if isinstance(task, EpisodeTask)]
-    refuse_unsupported(config, scripted, episodes=len(episodes))
+    refuse_unsupported(
+        config, scripted,
+        episodes=[task.view.name for task in episodes], policies=services.policies.keys(),
+    )  # fmt: skip
     live = {task.view.name: task for task in episodes if task.live}
     agents = await _agents(config, services)
     services = replace(services, agent_env=config.agent_env, verifier_env=config.verifier_env)

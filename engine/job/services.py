@@ -12,7 +12,8 @@ from ...events.log import EventLog
 from ..hooks.protocol import Hooks
 from ..judges.client import JudgeClient
 from ..sandbox.protocol import SandboxBackend
-from .episode_task import InProcessWorlds, Policies, Worlds
+from .episode_task import InProcessWorlds, Worlds
+from .policies import PolicyAgent
 
 
 class Services(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +33,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     hooks: Hooks | None = None
     """Runs verifiers' own code; for jobs with environment tasks."""
     worlds: Worlds = msgspec.field(default_factory=InProcessWorlds)
-    policies: Mapping[str, Policies] = {}
+    policies: Mapping[str, PolicyAgent] = {}
     """Agents for environments, by the name that the job calls them."""
     judge_client: JudgeClient | None = None
     """For model judges; null: the endpoint that the environment names, once one is needed."""

@@ -179,7 +179,7 @@ class SandboxBackend(Protocol):
     """A way to make sandboxes."""
 
     @property
-    def name(self) -> Literal["docker", "bubblewrap"]:
+    def name(self) -> Literal["docker", "bubblewrap", "in-process"]:
         """As in SandboxStarted."""
         ...
 

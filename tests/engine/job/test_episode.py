@@ -21,6 +21,7 @@ from trialog.engine.hooks.protocol import HookFault
 from trialog.engine.job.api import run_job
 from trialog.engine.job.config import JobConfig
 from trialog.engine.job.episode_task import EpisodeTask
+from trialog.engine.job.policies import PolicyAgent
 from trialog.engine.job.report import TrialEnded
 from trialog.events.codec import decode
 from trialog.events.kinds import Event
@@ -42,7 +43,9 @@ async def play(
     made = msgspec.structs.replace(
         services(log, FakeBackend(), folder),
         hooks=hooks or TellsHooks(),
-        policies={"policy": policy if callable(policy) else lambda: policy},
+        policies={
+            "policy": PolicyAgent("policy", policy if isinstance(policy, type) else policy.act)
+        },
     )
     watched = Watched()
     config = config or JobConfig(tasks=["count"], agents=["policy"], seed=3)
