@@ -79,7 +79,7 @@ def _pack(task: Task, agent: Any, name: str) -> EpisodeTask:
     stored = agent if callable(agent) else None
     with tempfile.TemporaryDirectory(prefix="trialog-run-") as folder:
         found = write_project(task, Path(folder).resolve(), stored, agent_name=name)
-        return pack_episode_task(found, [found.agent] if found.agent else [])
+        return pack_episode_task(found, list(found.agents.values()))
 
 
 def _ignore(report: Report) -> None:
