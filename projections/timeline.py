@@ -225,10 +225,11 @@ def describe(event: Event) -> str:
             version = f" {event.version}" if event.version else ""
             return f"{event.verifier}{version} ({event.verifier_kind})"
         case JudgeSampled():
+            place = f"{event.verifier}, sample {event.sample}, try {event.attempt}"
+            if event.failure is not None:
+                return f"{place} got no reply ({event.failure}): {shown(event.error)}"
             valid = "" if event.valid else " (does not fit)"
-            return f"{event.verifier}, sample {event.sample}, try {event.attempt}{valid}: " + shown(
-                event.reply
-            )
+            return f"{place}{valid}: {shown(event.reply)}"
         case VerifierScored():
             given = " (given by the engine)" if event.source == "engine" else ""
             code = "" if event.exit_code is None else f", exit code {event.exit_code}"

@@ -215,7 +215,7 @@ class OpenAIClient:
             case _:
                 pass
         return CallFailed(
-            f"the endpoint answered {status} after {RETRIES + 1} tries: {said}",
+            f"the endpoint answered {status}: {said}",
             "unreachable",
             status=status,
         )

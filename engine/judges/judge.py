@@ -270,8 +270,6 @@ async def _read_again(verifier: AgentVerifier, recorded: JudgeSampled, blobs: Bl
 
 def _taken(read: Read) -> tuple[dict[str, float], str | None]:
     """Scores and error as the event has them."""
-    match read:
-        case Marks():
-            return escape(read.scores), None
-        case Malformed():
-            return {}, read.reason
+    if isinstance(read, Malformed):
+        return {}, read.reason
+    return escape(read.scores), None

@@ -1,9 +1,10 @@
-"""For tests of judges: an endpoint that answers as told, over HTTP on this machine, and in memory."""
+"""For tests of judges: an endpoint that answers as told, over HTTP and in memory."""
 
 from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
@@ -129,6 +130,8 @@ class Request(NamedTuple):
     path: str
     headers: dict[str, str]
     body: dict[str, Any]
+    at: float
+    """When, on a monotonic clock."""
 
 
 class Endpoint:
@@ -180,7 +183,7 @@ class Endpoint:
                 length = int(self.headers["content-length"])
                 body = json.loads(self.rfile.read(length))
                 headers = {name.lower(): value for name, value in self.headers.items()}
-                answer = endpoint.next(Request(self.path, headers, body))
+                answer = endpoint.next(Request(self.path, headers, body, time.monotonic()))
                 endpoint.released.wait()
                 data = answer.body.encode()
                 self.send_response(answer.status)

@@ -9,7 +9,7 @@ import pytest
 
 from helpers.given import action, at, recorded, scored, started, trial, unknown
 from helpers.kinds import example
-from trialog.events.kinds import Event, SandboxRemoved, TrialFinished, WarningRaised
+from trialog.events.kinds import Event, JudgeSampled, SandboxRemoved, TrialFinished, WarningRaised
 from trialog.events.values import blob_ref
 from trialog.projections.timeline import WIDTH, describe, shown, timeline_line
 
@@ -84,4 +84,8 @@ def test_words_that_depend_on_values() -> None:
     assert "shell.run" == describe(action(arguments=None, observation=None))
     assert "given by the engine" in describe(scored(0.0, source="engine"))
     assert "finished: cancelled" == describe(TrialFinished(outcome="cancelled"))
+    lost = example(JudgeSampled, full=True)
+    assert "try 1 got no reply (cost_limit): some error" in describe(lost)
+    misfit = msgspec.structs.replace(lost, failure=None, valid=False, reply="no")
+    assert "try 1 (does not fit): no" in describe(misfit)
     assert "sandbox s kept" == describe(SandboxRemoved(sandbox_id="s", kept=True))
