@@ -26,6 +26,7 @@ from .engine.console.words import (
     LayoutName,
     Log,
     MissingReward,
+    ResourceName,
     Sandbox,
     SandboxName,
     Secret,
@@ -50,6 +51,19 @@ app = typer.Typer(
     epilog="Exit codes: 0 every trial scored; 1 some errored or have no score, or a check found "
     "something; 2 wrong usage or configuration; 130 interrupted.",
 )
+
+
+def _group(name: str, what: str) -> typer.Typer:
+    """A command of commands."""
+    group = typer.Typer(help=what, no_args_is_help=True, rich_markup_mode=None)
+    app.add_typer(group, name=name)
+    return group
+
+
+environment_commands = _group("environment", "Environments of a project.")
+task_commands = _group("task", "Tasks of a project.")
+verifier_commands = _group("verifier", "Verifiers of a project.")
+agent_commands = _group("agent", "Agents of a project.")
 
 
 def _request(
@@ -402,6 +416,64 @@ def clean(
     from .engine.console.cleaning import clean_up
 
     return _await(clean_up, _request(json, verbose, log, jobs_dir), sandbox=sandbox.value)
+
+
+@app.command()
+def init(
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="The folder; new or empty.")],
+) -> int:
+    """Make a project: an environment, a task, a verifier and an agent that work."""
+    from .engine.console.projects import make_project
+
+    return make_project(_request(), path)
+
+
+@app.command()
+def validate(json: Json = False) -> int:
+    """Check the project here: every manifest, and every function, imported; all faults at once."""
+    from .engine.console.projects import validate_project
+
+    return validate_project(_request(json))
+
+
+@environment_commands.command("init")
+def environment_init(name: ResourceName) -> int:
+    """Make an environment with one app in the project here."""
+    from .engine.console.projects import make_resource
+
+    return make_resource(_request(), "environment", name)
+
+
+@task_commands.command("init")
+def task_init(name: ResourceName) -> int:
+    """Make a task in the project here, with its first environment and verifier."""
+    from .engine.console.projects import make_resource
+
+    return make_resource(_request(), "task", name)
+
+
+@verifier_commands.command("init")
+def verifier_init(name: ResourceName) -> int:
+    """Make a verifier in the project here."""
+    from .engine.console.projects import make_resource
+
+    return make_resource(_request(), "verifier", name)
+
+
+@verifier_commands.command("validate")
+def verifier_validate(name: ResourceName, json: Json = False) -> int:
+    """Check one verifier of the project here: its manifest, and its functions, imported."""
+    from .engine.console.projects import validate_project
+
+    return validate_project(_request(json), verifier=name)
+
+
+@agent_commands.command("init")
+def agent_init(name: ResourceName) -> int:
+    """Make an agent in the project here."""
+    from .engine.console.projects import make_resource
+
+    return make_resource(_request(), "agent", name)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

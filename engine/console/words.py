@@ -19,6 +19,7 @@ __all__ = (
     "LayoutName",
     "Log",
     "MissingReward",
+    "ResourceName",
     "Sandbox",
     "SandboxName",
     "Secret",
@@ -57,6 +58,9 @@ Job = Annotated[str, typer.Argument(metavar="JOB", help="A job's id, or the path
 Trial = Annotated[
     str,
     typer.Argument(metavar="TRIAL", help="A trial's name, the beginning of it, or its folder."),
+]
+ResourceName = Annotated[
+    str, typer.Argument(metavar="NAME", help="The name, which is the folder's too.")
 ]
 Log = Annotated[
     str | None,

@@ -35,7 +35,8 @@ def pack_project_task(task: ProjectTask, *agents: ProjectAgent) -> bytes:
     for agent in agents:
         entries.update({entry.path: entry for entry in agent.entries})
     packed = pack_entries(_sorted(entries))
-    if any(digest(one.entries) != one.digest for one in (task, *agents)):
+    parts: list[ProjectTask | ProjectAgent] = [task, *agents]
+    if any(digest(part.entries) != part.digest for part in parts):
         raise TaskError(
             "a file of the project changed while it was read; try again", file=task.path
         )
