@@ -43,7 +43,10 @@ class NothingRecorded(TrialogError):
 
 
 class CostLimit:
-    """What judges may cost together, by the endpoint's own figures."""
+    """What judges may cost together, by the endpoint's own figures.
+
+    Calls that are under way when it is reached are let end, so their costs may go past it.
+    """
 
     def __init__(self, dollars: float) -> None:
         self.dollars = dollars
