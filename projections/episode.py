@@ -207,6 +207,10 @@ class EpisodeFold:
             )
         )
 
+    def earned(self) -> list[RewardData]:
+        """What the trial has earned until now."""
+        return list(self._rewards)
+
     def data(self, blobs: Mapping[str, bytes]) -> EpisodeData:
         """The episode as it stands."""
         ended = self._ended

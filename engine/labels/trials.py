@@ -1,0 +1,40 @@
+"""Which executions of a job count: of each slot the last that finished, else the last that may."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ...events.kinds import JobStarted, TrialScheduled
+from ...events.log import EventLog
+from ..job.load import load_job
+from ..trial.load import load_trial
+from ..trial.state import Stage
+
+
+class JobTrials(msgspec.Struct, frozen=True, kw_only=True):
+    """A job, and one execution of each of its slots that was begun."""
+
+    started: JobStarted
+    trials: list[TrialScheduled]
+    """In the order in which their slots were first scheduled."""
+
+
+async def job_trials(log: EventLog, job: str) -> JobTrials:
+    """The executions that count. Raises CommandRefused for a job that the log does not have."""
+    state = await load_job(log, job)
+    assert state.started is not None
+    chosen: list[TrialScheduled] = []
+    for tries in state.executions.values():
+        living = [one for one in tries if one.trial not in state.abandoned]
+        if len(living) > 1:
+            living = await _finished(log, living) or living
+        if living:
+            chosen.append(living[-1])
+    return JobTrials(started=state.started, trials=chosen)
+
+
+async def _finished(log: EventLog, tries: list[TrialScheduled]) -> list[TrialScheduled]:
+    for one in reversed(tries):
+        if (await load_trial(log, one.trial)).stage is Stage.FINISHED:
+            return [one]
+    return []
