@@ -6,7 +6,7 @@ and trials; a call that runs past its deadline costs that call and nobody else's
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -71,6 +71,18 @@ class HindsightGiven(msgspec.Struct, frozen=True, kw_only=True):
     fault: HookFault | None = None
 
 
+class TrialGiven(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a trial's verifiers gave, by verifier."""
+
+    rewards: dict[str, list[RewardGiven]] = {}
+    """One for each step; empty for steps that only the agent's program reported."""
+    checks: dict[str, CheckGiven] = {}
+    hindsight: dict[str, HindsightGiven] = {}
+    """Empty credits where a check failed, since there is no score then."""
+    seconds: dict[str, float] = {}
+    """How long each check took."""
+
+
 AskApp: TypeAlias = Callable[[str, str, dict[str, Any]], Awaitable[Any]]
 """App, action, arguments → the answer. Raises QueryRefused."""
 
@@ -95,6 +107,25 @@ class Hooks(Protocol):
         self, source: HookSource, episode: EpisodeData, score: float | None
     ) -> HindsightGiven:
         """The verifier's credits; `episode.rewards` has what the trial earned until now."""
+        ...
+
+    async def trial(
+        self,
+        sources: Sequence[HookSource],
+        episode: EpisodeData,
+        ask: AskApp | None,
+        *,
+        rewarded: Collection[str] = (),
+        hindsight: bool = True,
+        verdicts: dict[str, str] | None = None,
+    ) -> TrialGiven:
+        """All hooks of a trial at once: rewards, checks, then hindsight with the score that the
+        checks come to.
+
+        Verifiers in `rewarded` have rewarded the steps already; `episode.rewards` has that. No
+        `hindsight` where judges or people have a say in the score. `verdicts` names the events that
+        the scores will be in, by verifier, so that `trial.rewards` has them as a replay will.
+        """
         ...
 
     async def aclose(self) -> None:

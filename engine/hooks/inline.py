@@ -1,0 +1,62 @@
+"""Hooks in the engine's own process: for tests and trials by hand. Nothing ends a hook early."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from anyio import CapacityLimiter, from_thread, to_thread
+
+from ..authoring.views import Query
+from .asking import JobHooks
+from .calls import Material
+from .job import Job
+from .performing import perform
+from .protocol import AskApp
+from .sources import Sources
+from .wire import Outcome
+
+
+class InlineHooks(JobHooks):
+    """Runs hooks one at a time in a thread; what they are given and may give is as in HookPool."""
+
+    def __init__(self) -> None:
+        self._sources = Sources()
+        self._one = CapacityLimiter(1)  # the import path is the whole process's
+
+    async def done(self, job: Job) -> list[Outcome]:
+        """See JobHooks."""
+        return await to_thread.run_sync(self._run, job, limiter=self._one)
+
+    def _run(self, job: Job) -> list[Outcome]:
+        work = job.work(1)
+        material = Material(work)
+        try:
+            while len(work.done) < len(work.calls):
+                outcome = perform(
+                    self._sources, work, material, work.done, lambda index: None, _asking(job)
+                )
+                work.done.append(outcome)
+        finally:
+            self._sources.leave()
+        return work.done
+
+    async def aclose(self) -> None:
+        """Nothing to end."""
+
+
+def _asking(job: Job) -> Query | None:
+    ask = job.ask
+    if ask is None:
+        return None
+
+    def query(app: str, action: str, arguments: dict[str, Any]) -> Any:
+        given = msgspec.json.decode(msgspec.json.encode(arguments))
+        answer = from_thread.run(_awaited, ask, app, action, given)
+        return msgspec.json.decode(msgspec.json.encode(answer))
+
+    return query
+
+
+async def _awaited(ask: AskApp, app: str, action: str, arguments: dict[str, Any]) -> Any:
+    return await ask(app, action, arguments)
