@@ -18,6 +18,8 @@ ASKS = 3
 """Times that a sample is asked for: once, and twice more where its reply does not fit."""
 
 
+_BELOW_ONE = math.nextafter(1.0, 0.0)
+
 FEEDBACK = 4_000
 """Characters of the reasons for a criterion in a verdict; the replies have them in full."""
 
@@ -49,10 +51,15 @@ def normalised(score: float, criterion: RubricCriterion) -> float:
 
 
 def rubric_score(scores: dict[str, float], criteria: Sequence[RubricCriterion]) -> float:
-    """The criteria's normalised scores by their weights, 0 … 1."""
+    """The criteria's normalised scores by their weights, 0 … 1.
+
+    Exactly 1.0 where all that weigh anything are fully met, and only there: rounding passes nobody.
+    """
+    if all(scores[c.name] >= c.max_score for c in criteria if c.weight):
+        return 1.0
     total = math.fsum(criterion.weight for criterion in criteria)
     shares = (c.weight * normalised(scores[c.name], c) for c in criteria)
-    return min(max(math.fsum(shares) / total, 0.0), 1.0)
+    return min(max(math.fsum(shares) / total, 0.0), _BELOW_ONE)
 
 
 def passes(scores: dict[str, float], criteria: Sequence[RubricCriterion]) -> bool:
@@ -144,8 +151,11 @@ def _samples(heard: Iterable[Heard]) -> list[_Sample]:
 
 
 def _mean(values: Sequence[float]) -> float:
-    """The mean; of equal values exactly that value, whatever rounding does."""
-    return min(max(math.fsum(values) / len(values), min(values)), max(values))
+    """The mean; it is the largest only where all are equal, whatever rounding does."""
+    low, high = min(values), max(values)
+    if low == high:
+        return low
+    return min(max(math.fsum(values) / len(values), low), math.nextafter(high, low))
 
 
 def _spread(values: Sequence[float]) -> float | None:

@@ -35,6 +35,7 @@ from trialog.events.kinds.parts import Usage
 from trialog.events.memory import MemoryLog
 from trialog.events.values import BlobRef
 
+RUBRIC = verifier().criteria
 DIGEST = "sha256:" + "d" * 64
 DOWN = CallFailed("the endpoint answered 503: busy", "unreachable", status=503)
 NO_KEY = CallFailed("the endpoint refuses the key: no", "unavailable", status=401)
@@ -518,6 +519,38 @@ def test_a_score_lies_between_0_and_1(rubric: list[tuple[float, float, float, fl
     assert all(0.0 <= normalised(given[c.name], c) <= 1.0 for c in criteria)
     assert 1.0 == rubric_score({c.name: c.max_score for c in criteria}, criteria)
     assert 0.0 == rubric_score({c.name: c.min_score for c in criteria}, criteria)
+
+
+@pytest.mark.parametrize(
+    ("weights", "scores"),
+    [([1e20, 1.0], [1.0, 0.0]), ([1.0, 1.0], [1.0, math.nextafter(1.0, 0.0)])],
+    ids=range(2),
+)
+def test_rounding_passes_nobody(weights: list[float], scores: list[float]) -> None:
+    """A plain sum would be 1.0 here, with a criterion that is not fully met."""
+    assert 1.0 == math.fsum(w * s for w, s in zip(weights, scores, strict=True)) / math.fsum(
+        weights
+    )
+    criteria = [
+        RubricCriterion(name=str(i), description="", weight=w) for i, w in enumerate(weights)
+    ]
+    assert rubric_score({str(i): s for i, s in enumerate(scores)}, criteria) < 1.0
+
+
+async def test_a_mean_of_samples_is_full_only_where_all_are() -> None:
+    """The least that a sample can fall short by counts."""
+    short = math.nextafter(1.0, 0.0)
+    assert 1.0 == (1.0 + short) / 2
+    result = await judged(verifier(samples=2), FakeClient(said(), said(clarity=short)))
+    assert scored(result).score < 1.0
+    assert ["judge_unstable"] == scored(result).warnings
+
+
+async def test_a_criterion_without_weight_costs_nothing() -> None:
+    """It is asked and shown, and the score goes by the others."""
+    rubric = [msgspec.structs.replace(c, weight=w) for c, w in zip(RUBRIC, (0.0, 1.0), strict=True)]
+    result = await judged(verifier(criteria=rubric), FakeClient(said(policy=0)))
+    assert (1.0, 0.0) == (scored(result).score, scored(result).scores["policy"])
 
 
 thirds = st.lists(
