@@ -27,14 +27,14 @@ WORKDIR = "/world"
 class BubblewrapWorlds:
     """Worlds that see nothing but their own code: no network, no other process, no project.
 
-    `scratch` is a folder of the host for them alone, which exists. The apps run by the engine's
-    own Python, and can import what is installed for it.
+    `scratch` is a folder of the host for them alone, an absolute path that exists. The apps run by
+    the engine's own Python, and can import what is installed for it.
     """
 
     backend = "bubblewrap"
 
     def __init__(self, scratch: Path, *, deadline: float = DEADLINE) -> None:
-        self._scratch = scratch.absolute()
+        self._scratch = scratch
         self._deadline = deadline
         self._inside = Inside(scratch / "inside")
         self._pool = HostPool()
@@ -51,9 +51,9 @@ class BubblewrapWorlds:
                 "apps on the host's system; use --sandbox docker"
             )
         return await self._pool.open(
-            str(source.root.absolute()),
+            str(source.root),
             lambda: self._start(source),
-            source,
+            await to_thread.run_sync(seen_inside, source),
             task,
             seed=seed,
             deadline=self._deadline,
@@ -68,7 +68,7 @@ class BubblewrapWorlds:
             words = await to_thread.run_sync(self._words, mounts, self._etc)
         except OSError as error:
             raise SandboxError(f"the app host's folders can't be made: {error}") from error
-        return await start_host(words, {"PATH": PATH}, seen_inside)
+        return await start_host(words, {"PATH": PATH})
 
     def _make_etc(self) -> Path:
         etc = self._scratch / "etc"

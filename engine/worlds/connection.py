@@ -72,9 +72,8 @@ class Channel(Protocol):
 class Host:
     """An app host that has said hello. It serves one world at a time."""
 
-    def __init__(self, channel: Channel, inside: Callable[[WorldSource], WorldSource]) -> None:
+    def __init__(self, channel: Channel) -> None:
         self._channel = channel
-        self._inside = inside
         self._frames = Frames()
         self._bodies: deque[bytes] = deque()
         self._last_id = 0
@@ -100,16 +99,18 @@ class Host:
     async def open(
         self, source: WorldSource, task: TaskView, *, seed: int, deadline: float
     ) -> HostedWorld:
-        """Have the apps imported; their world is not made yet. Raises AppFault, SandboxGone."""
-        inside = self._inside(source)
+        """Have the apps imported; their world is not made yet. Raises AppFault, SandboxGone.
+
+        The source's folders are as the host sees them.
+        """
         world = HostedWorld(self, source, deadline)
         await self.ask(
             lambda number: Open(
                 id=number,
                 deadline=deadline,
                 environment=source.name,
-                folder=str(inside.folder),
-                root=str(inside.root),
+                folder=str(source.folder),
+                root=str(source.root),
                 apps=source.apps,
                 task=task,
                 seed=seed,

@@ -52,7 +52,7 @@ class DockerWorlds:
 
     The image must have a shell and Python 3.11 or later, and the package msgspec unless its Python
     is of the same minor version as the engine's; what apps import must be in it, too. `scratch` is
-    a folder of the host for these worlds alone, which exists and which the engine can mount.
+    a folder of the host for these worlds alone: an absolute path that exists and can be mounted.
     """
 
     backend = "docker"
@@ -66,7 +66,7 @@ class DockerWorlds:
         deadline: float = DEADLINE,
     ) -> None:
         self._engine = engine
-        self._scratch = scratch.absolute()
+        self._scratch = scratch
         self._deadline = deadline
         self._images = Images(engine, default_image)
         self._inside = Inside(scratch / "inside")
@@ -89,9 +89,9 @@ class DockerWorlds:
     ) -> HostedWorld:
         """The world of one trial, not reset yet. Raises AppFault, SandboxError, ConfigError."""
         return await self._pool.open(
-            f"{source.root.absolute()}\n{source.image}",
+            f"{source.root}\n{source.image}",
             lambda: self._start(source),
-            source,
+            await to_thread.run_sync(seen_inside, source),
             task,
             seed=seed,
             deadline=self._deadline,
@@ -110,7 +110,7 @@ class DockerWorlds:
         channel = await ContainerChannel.start(
             self._engine, _config(image.digest, mounts), image.name or image.digest
         )
-        host = Host(channel, seen_inside)
+        host = Host(channel)
         await host.greet(START_DEADLINE)
         return host
 

@@ -17,7 +17,7 @@ from anyio import to_thread
 
 from ..errors import ConfigError
 from ..sandbox.protocol import Mount
-from .process import package_root
+from .process import PACKAGE_ROOT
 from .source import WorldSource
 
 LIB = "/trialog/lib"
@@ -32,10 +32,10 @@ _LARGEST_FILE = 16 * 1024 * 1024
 
 
 class Inside:
-    """The folders of one kind of worlds; `scratch` is a folder of the host for them alone."""
+    """The folders of one kind of worlds; they are made in `scratch`, an absolute path."""
 
     def __init__(self, scratch: Path) -> None:
-        self._scratch = scratch.absolute()
+        self._scratch = scratch
         self._lock = anyio.Lock()
         self._runtime: list[Mount] | None = None
         self._projects: dict[Path, list[Mount]] = {}
@@ -59,7 +59,7 @@ class Inside:
 
 
 def seen_inside(source: WorldSource) -> WorldSource:
-    """An environment with its folders as they are inside. Raises ConfigError."""
+    """An environment with its folders as they are inside; blocks. Raises ConfigError."""
     root = source.root.resolve()
     try:
         below = source.folder.resolve().relative_to(root)
@@ -74,7 +74,7 @@ def seen_inside(source: WorldSource) -> WorldSource:
 def _make_runtime(scratch: Path) -> list[Mount]:
     """Copies of what the host program needs, for whoever reads them inside."""
     lib, vendor = scratch / "lib", scratch / "vendor"
-    package = package_root() / "trialog"
+    package = PACKAGE_ROOT / "trialog"
     _copy_file(package / "__init__.py", lib / "trialog" / "__init__.py")
     for part in _PARTS:
         _copy_code(package / part, lib / "trialog" / part)

@@ -30,6 +30,9 @@ KEPT_FREE = 4
 _LAST_WORDS = 4096
 _ENDING = 2.0
 
+PACKAGE_ROOT = Path(__file__).absolute().parents[3]
+"""The folder that the package `trialog` is in."""
+
 BOOT = """\
 import sys
 if sys.version_info < (3, 11):
@@ -145,23 +148,16 @@ class ProcessWorlds:
 
 
 async def _start_here() -> Host:
-    words = [sys.executable, "-s", "-P", "-c", BOOT, str(package_root()), "", ""]
+    words = [sys.executable, "-s", "-P", "-c", BOOT, str(PACKAGE_ROOT), "", ""]
     env = {"PATH": os.defpath, **ENVIRONMENT}
-    return await start_host(words, env, lambda source: source)
+    return await start_host(words, env)
 
 
-async def start_host(
-    words: list[str], env: Mapping[str, str], inside: Callable[[WorldSource], WorldSource]
-) -> Host:
+async def start_host(words: list[str], env: Mapping[str, str]) -> Host:
     """Start an app host's program. Raises SandboxError."""
-    host = Host(await ProcessChannel.start(words, env), inside)
+    host = Host(await ProcessChannel.start(words, env))
     await host.greet(START_DEADLINE)
     return host
-
-
-def package_root() -> Path:
-    """The folder that the package `trialog` is in."""
-    return Path(__file__).absolute().parents[3]
 
 
 class ProcessChannel:

@@ -1,0 +1,4 @@
+"""A file whose import never ends."""
+
+while True:
+    pass
