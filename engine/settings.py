@@ -130,7 +130,8 @@ def resolve(
     config = _converted(merged, file=sweep[0] if sweep else None)
     _check_ranges(config)
     for agent in config.agents:
-        _check_agent(agent)
+        if not _is_policy(agent, config.tasks):
+            _check_agent(agent)
     for category in config.retry_on or ():
         check_category(category, "--retry-on")
     return config
@@ -165,6 +166,16 @@ def _check_ranges(config: JobConfig) -> None:
         twice = next((value for value in values if values.count(value) > 1), None)
         if twice is not None:
             raise ConfigError(f"{twice!r} is given twice; -k runs it several times", key=name)
+
+
+def _is_policy(agent: str, tasks: Iterable[str]) -> bool:
+    """Whether a project around here, or around one of the tasks, has an agent of this name."""
+    if ":" in agent or "/" in agent:
+        return False
+    from .projects.project import project_root
+
+    roots = {project_root(Path(place)) for place in (".", *tasks)}
+    return any(root is not None and (root / "agents" / agent).is_dir() for root in roots)
 
 
 def _check_agent(agent: str) -> None:

@@ -20,8 +20,8 @@ from ..location import job_started
 from ..sandbox.choose import choose
 from ..sandbox.protocol import SandboxBackend
 from ..settings import check_only, read_sweep, resolve, split_tasks
-from ..tasks.dataset import find_tasks
 from ..tasks.model import Task
+from .chosen import choose_tasks
 from .conclusion import conclude
 from .lines import plan_line
 from .session import Request, Session, opened, place_of
@@ -99,25 +99,22 @@ async def run_trials(
     request.terminal.hide(variables.secrets)
     earlier = await _recorded(request, from_job) if from_job else None
     config = await to_thread.run_sync(partial(_configured, words, given, variables, earlier))
-    tasks = await to_thread.run_sync(
-        partial(
-            find_tasks,
-            config.tasks,
-            include=config.include,
-            exclude=config.exclude,
-            limit=config.limit,
-        )
-    )
+    chosen = await to_thread.run_sync(partial(choose_tasks, config, request.here))
+    tasks = chosen.scripted
     _tell_changes(request, tasks, earlier)
     backend = await choose(
-        config.sandbox, default_image=config.image, strict_limits=config.strict_limits
+        config.sandbox if tasks else "in-process",
+        default_image=config.image,
+        strict_limits=config.strict_limits,
     )
     try:
         refuse_without_image(backend, config.image, tasks)
         async with opened(request, readonly=False, create=True) as session:
-            services = services_of(session, backend, variables)
+            services = msgspec.structs.replace(
+                services_of(session, backend, variables), policies=chosen.policies
+            )
             with JobWatch(request.terminal, msgspec.to_builtins(config)) as watch:
-                result = await run_job(services, config, tasks, watch)
+                result = await run_job(services, config, [*tasks, *chosen.episodes], watch)
             return await conclude(session, result, watch, fail_under=fail_under)
     finally:
         await backend.aclose()

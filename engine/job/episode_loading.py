@@ -11,6 +11,7 @@ from ..authoring.verifiers import AgentVerifier, HumanVerifier
 from ..projects.resources import ProjectAgent, ProjectTask
 from ..projects.snapshot import pack_project_task, unpack_project_task
 from .episode_task import EpisodeTask
+from .policies import PolicyAgent
 
 
 def pack_episode_task(task: ProjectTask, agents: Sequence[ProjectAgent] = ()) -> EpisodeTask:
@@ -46,5 +47,9 @@ def from_project(task: ProjectTask, snapshot: TaskSnapshot, packed: bytes = b"")
         sources=[each.source for each in task.verifiers if each.source is not None],
         judges=[v for v in written if isinstance(v, AgentVerifier)],
         people=[v for v in written if isinstance(v, HumanVerifier)],
+        policies={
+            name: PolicyAgent(name, agent.policy(), version=agent.version, digest=agent.digest)
+            for name, agent in task.agents.items()
+        },
         digests={each.name: each.digest for each in task.verifiers},
     )

@@ -14,6 +14,7 @@ from ..authoring.verifiers import AgentVerifier, HumanVerifier
 from ..hooks.protocol import HookSource
 from ..worlds.protocol import InProcessWorld, WorldClient
 from ..worlds.world import World
+from .policies import PolicyAgent
 
 
 class EpisodeTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,6 +31,8 @@ class EpisodeTask(msgspec.Struct, frozen=True, kw_only=True):
     sources: list[HookSource] = []
     judges: list[AgentVerifier] = []
     people: list[HumanVerifier] = []
+    policies: dict[str, PolicyAgent] = {}
+    """The agents that came with it, by name."""
     digests: dict[str, str] = {}
     """Of judges and people, by name; a source has its own."""
 

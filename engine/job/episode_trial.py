@@ -135,7 +135,8 @@ class EpisodeTrial(History):
 
     def _agent(self) -> PolicyAgent:
         name = self.scheduled.slot.agent
-        return NOP if name == NOP.name else self.job.policies[name]
+        given = self.job.policies.get(name) or self.task.policies.get(name)
+        return given or NOP
 
     async def _play(self, world: WorldClient, first: Any) -> Played:
         """Let the agent act until the episode ends."""

@@ -44,7 +44,7 @@ async def run_job(
         episodes=[task.view.name for task in episodes], policies=services.policies.keys(),
     )  # fmt: skip
     live = {task.view.name: task for task in episodes if task.live}
-    agents = await _agents(config, services)
+    agents = await _agents(config) if scripted else {}
     services = replace(services, agent_env=config.agent_env, verifier_env=config.verifier_env)
     config = replace(
         config,
@@ -78,12 +78,8 @@ async def run_job(
         ).run()  # fmt: skip
 
 
-async def _agents(config: JobConfig, services: Services) -> dict[str, Agent]:
-    return {
-        name: await to_thread.run_sync(agent_by_name, name)
-        for name in config.agents
-        if name not in services.policies
-    }
+async def _agents(config: JobConfig) -> dict[str, Agent]:
+    return {name: await to_thread.run_sync(agent_by_name, name) for name in config.agents}
 
 
 def _versions() -> dict[str, str]:
@@ -112,7 +108,8 @@ async def resume_job(
         state = await load_job(log, job)
         assert state.started is not None
         config = msgspec.convert(state.started.config, JobConfig)
-        agents = await _agents(config, services)
+        scripted = any(task.layout != "project" for task in state.started.tasks)
+        agents = await _agents(config) if scripted else {}
         planned = await plan(log, state, only)
         record = JobRecord(log, job, clock=services.clock, ids=services.ids, version=state.version)
         actions: dict[str, int] = {}

@@ -16,6 +16,7 @@ from ...projections.writer import JobFiles
 from ..agents import Agent
 from ..environment import is_secret_name
 from ..errors import JobStopped, SandboxError
+from ..hooks.protocol import Hooks
 from ..reaper import Reaper, reaper
 from ..redact import Redactor
 from ..redacting_log import redact_report, redacting
@@ -28,6 +29,7 @@ from .ending import alone
 from .environment import unseal
 from .episode_task import EpisodeTask
 from .finish import finish_job
+from .hooks import open_hooks
 from .interruption import Interruption
 from .judges import Judges, open_judges
 from .load import JobPlan
@@ -96,10 +98,11 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
             await write_missing(files, self.folder, self.plan.executions, self.watch)
             tasks = await self._tasks(scratch)
             async with (
+                open_hooks(tasks.values(), services.hooks) as hooks,
                 reaper(deadline=self.config.stop_timeout_sec) as removal,
                 open_judges(tasks.values(), services.environ, services.judge_client) as judges,
             ):
-                context = self._context(files, interruption, removal, scratch, tasks, judges)
+                context = self._context(files, interruption, removal, scratch, tasks, judges, hooks)
                 await self._drive(Driver(context, self.plan))
             for sandbox in removal.left:
                 self.warn(f"sandbox {sandbox} is not removed; `trialog clean` tries again")
@@ -134,6 +137,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
         scratch: Path,
         tasks: Mapping[str, TaskInJob | EpisodeTask],
         judges: Judges,
+        hooks: Hooks | None,
     ) -> JobContext:
         services, config = self.services, self.config
         environ = services.environ
@@ -151,7 +155,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
             verifier_env=unseal(
                 config.verifier_env, services.verifier_env, environ, "--verifier-env"
             ),
-            environ=environ, policies=services.policies, hooks=services.hooks,
+            environ=environ, policies=services.policies, hooks=hooks,
             worlds=services.worlds, judges=judges, watch=partial(_tell, self.watch, redactor),
             interruption=interruption,
         )  # fmt: skip

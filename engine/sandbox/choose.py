@@ -30,6 +30,10 @@ async def choose(
             return await _docker(default_image)
         case "bubblewrap":
             return await _bubblewrap(strict_limits)
+        case "in-process":
+            from .none import NoSandboxes
+
+            return NoSandboxes()
         case "auto":
             return await _first_that_works(default_image, strict_limits)
         case _:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from helpers.episodes import Counter, Script, TellsHooks, adds, episode_task, source
+from helpers.counters import Counter, Script, TellsHooks, adds, episode_task, source
 from helpers.fakes import FakeBackend
 from helpers.jobs import Watched, services
 from trialog.engine.authoring.app import App
