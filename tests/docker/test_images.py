@@ -135,6 +135,12 @@ async def test_build_that_fails(build: Build) -> None:
         await build("RUN echo lost the way; exit 3")
 
 
+async def test_build_of_no_dockerfile(build: Build) -> None:
+    """A Dockerfile that the engine can't read is the image's fault, with the task and the line."""
+    with pytest.raises(ImageError, match=r"task made.*line 2: unknown instruction: RUNN"):
+        await build("RUNN true")
+
+
 async def test_build_too_long(backend: DockerBackend, tmp_path: Path) -> None:
     """A build has a deadline of its own."""
     (tmp_path / "Dockerfile").write_text(f"FROM {TEST_IMAGE}\nRUN echo begun; sleep 60\n")

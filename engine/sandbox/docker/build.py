@@ -93,7 +93,15 @@ class Builder:
     ) -> None:
         reason = needs_buildkit(packed.dockerfile)
         if reason is None:
-            await self._by_api(request, packed, tag, lines)
+            try:
+                await self._by_api(request, packed, tag, lines)
+            except EngineRefused as error:
+                if error.status != 400:
+                    raise
+                # The Dockerfile itself is refused, which no second try mends.
+                raise ImageError(
+                    f"task {request.task}: its image can't be built: {error.message}"
+                ) from error
         elif await _has_buildx():
             await _by_buildx(request, context, tag, lines)
         else:
