@@ -195,30 +195,18 @@ class OpenAIClient:
     def _failed(self, error: Exception, status: int | None) -> CallFailed:
         cause = f" ({error.__cause__})" if status is None and error.__cause__ else ""
         said = self._redactor.text(f"{error}{cause}")[:SHOWN]
-        match status:
-            case None:
-                return CallFailed(f"the endpoint can't be reached: {said}", "unreachable")
-            case 401 | 403:
-                return CallFailed(
-                    f"the endpoint refuses the key: {said}", "unavailable", status=status
-                )
-            case 404:
-                return CallFailed(
-                    f"the endpoint does not know the model: {said}", "unavailable", status=status
-                )
-            case 408 | 409 | 429:
-                pass
-            case _ if status < 500:
-                return CallFailed(
-                    f"the endpoint won't take the request: {said}", "rejected", status=status
-                )
-            case _:
-                pass
-        return CallFailed(
-            f"the endpoint answered {status}: {said}",
-            "unreachable",
-            status=status,
-        )
+        failure: Failure = "unreachable"
+        if status is None:
+            what = "the endpoint can't be reached"
+        elif status in (401, 403):
+            what, failure = "the endpoint refuses the key", "unavailable"
+        elif status == 404:
+            what, failure = "the endpoint does not know the model", "unavailable"
+        elif status in (408, 409, 429) or status >= 500:
+            what = f"the endpoint answered {status}"
+        else:
+            what, failure = "the endpoint won't take the request", "rejected"
+        return CallFailed(f"{what}: {said}", failure, status=status)
 
 
 def read_completion(body: str) -> Reply:

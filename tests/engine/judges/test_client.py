@@ -177,6 +177,17 @@ async def test_an_endpoint_that_is_not_there_gives_no_score(endpoint: Endpoint) 
     assert ("judge_failed", True) == (result.verdict.category, result.verdict.infrastructure)
 
 
+async def test_an_endpoint_that_is_never_there_is_named(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When all tries are used up, with what the connection failed of."""
+    monkeypatch.setattr("trialog.engine.judges.client.RETRIES", 0)
+    endpoint.close()
+    with pytest.raises(CallFailed, match=r"can't be reached: Connection error\. \(.+\)") as info:
+        await ask(endpoint)
+    assert ("unreachable", None) == (info.value.failure, info.value.status)
+
+
 async def test_a_silent_endpoint_is_given_up(endpoint: Endpoint) -> None:
     """The deadline holds over a connection on which nothing comes."""
     endpoint.answer(completion(said()))
