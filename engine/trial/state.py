@@ -103,6 +103,10 @@ class TrialState(msgspec.Struct, frozen=True, kw_only=True):
     tools: int = 0
     """Actions that a tool call asked for."""
     warnings: tuple[str, ...] = ()
+    tampered: int = 0
+    """Findings of what the agent left for the verifier."""
+    kept: bool = False
+    """A sandbox of it is kept on purpose."""
 
     @property
     def gradable(self) -> bool:
@@ -170,6 +174,10 @@ def evolve(state: TrialState, event: TrialEvent) -> TrialState:
             return replace(state, stage=stage, interrupted=True, verifying=None)
         case EpisodeEnded():
             return replace(state, episode=True)
+        case TamperFound():
+            return replace(state, tampered=state.tampered + 1)
+        case SandboxRemoved():
+            return replace(state, kept=state.kept or event.kept)
         case WarningRaised():
             message = event.message if isinstance(event.message, str) else event.code
             return replace(state, warnings=(*state.warnings, message))
@@ -177,8 +185,7 @@ def evolve(state: TrialState, event: TrialEvent) -> TrialState:
             AgentMessage() | AppQueried() | EnvironmentReset()
             | HindsightCredited() | HindsightFailed() | JudgeSampled() | LeaseLost() | LeaseTaken()
             | ModelCalled() | RegradeFailed() | RegradeScored() | RegradeStarted()
-            | SandboxLost() | SandboxRemoved() | StepRewarded() | StepRewardFailed()
-            | TamperFound() | VerifierApplied()
+            | SandboxLost() | StepRewarded() | StepRewardFailed() | VerifierApplied()
         ):  # fmt: skip
             return state
         case _:
