@@ -19,8 +19,9 @@ from ..authoring.views import QueryRefused
 from ..hooks.protocol import AskApp, CheckGiven, HookSource, RewardGiven
 from ..judges.client import JudgeUnavailable
 from ..judges.judge import judge, unavailable_judge
+from ..trial.decide import Conclude, Record, Score
 from ..worlds.protocol import WorldClient
-from .conclusion import conclude_episode
+from .conclusion import conclude_episode, credit_events
 from .episode_record import EpisodeRecord
 from .episode_task import EpisodeTask
 
@@ -51,7 +52,11 @@ class EpisodeJudging:
 
     async def run(self, world: WorldClient, end: list[TrialEvent]) -> None:
         """Reward what is not yet rewarded, end the agent's part, and judge."""
-        await self._reward_rest(end[0])
+        task = self._task
+        if not (task.judges or task.people or any(s.queries for s in task.sources)):
+            await self._judge_at_once(end)
+            return
+        await self._reward_rest()
         for event in end:
             self._episode.told(event)
         await self._history.settle()
@@ -60,7 +65,32 @@ class EpisodeJudging:
             return
         await self.conclude()
 
-    async def _reward_rest(self, ended: TrialEvent) -> None:
+    async def _judge_at_once(self, end: list[TrialEvent]) -> None:
+        """All hooks in one round trip: for verifiers in code that ask apps nothing."""
+        sources, history = self._task.sources, self._history
+        episode = self._episode.data(*end)
+        ids = {s.name: history.record.reserve(s.name) for s in sources if s.check is not None}
+        given = await self._hooks.trial(sources, episode, None, verdicts=ids)
+        for source in sources:
+            for step, one in zip(episode.steps, given.rewards.get(source.name, []), strict=False):
+                self._tell_reward(source, step.event_id, step.app, one)
+        for event in end:
+            self._episode.told(event)
+        for source in sources:
+            if source.check is not None:
+                history.note(_started(source))
+                duration = round(given.seconds[source.name], 6)
+                self._episode.told(_verdict(source, given.checks[source.name], duration))
+        history.command(Score())
+        if history.record.state.scored is not None:
+            for source in sources:
+                if source.name in given.hindsight:
+                    credit = credit_events(source, given.hindsight[source.name])
+                    history.command(Record(credit))
+        history.command(Conclude())
+        await history.settle()
+
+    async def _reward_rest(self) -> None:
         sources = [s for s in self._task.sources if s.reward is not None and not s.queries]
         if not sources:
             return
@@ -93,12 +123,7 @@ class EpisodeJudging:
         for source in self._task.sources:
             if source.check is None or source.name in judged:
                 continue
-            self._history.note(
-                VerifierStarted(
-                    verifier=source.name, verifier_kind="deterministic", version=source.version,
-                    digest=source.digest, weight=source.weight, timeout_sec=source.timeout_sec,
-                )
-            )  # fmt: skip
+            self._history.note(_started(source))
             begun = self._history.job.clock.monotonic()
             ask = None if world is None else self._ask(source, world, None)
             given = await self._hooks.check(source, self._episode.data(), ask)
@@ -186,6 +211,13 @@ class EpisodeJudging:
             return answer
 
         return ask
+
+
+def _started(source: HookSource) -> VerifierStarted:
+    return VerifierStarted(
+        verifier=source.name, verifier_kind="deterministic", version=source.version,
+        digest=source.digest, weight=source.weight, timeout_sec=source.timeout_sec,
+    )  # fmt: skip
 
 
 def _verdict(

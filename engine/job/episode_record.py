@@ -108,8 +108,10 @@ class EpisodeRecord:
         self._history.note(payload, *with_it)
         self._fold.feed(self._history.record.told[0], payload, self._blobs)
 
-    def data(self) -> EpisodeData:
-        """The episode until now."""
+    def data(self, *coming: TrialEvent) -> EpisodeData:
+        """The episode until now, or as it will be with what is told next."""
+        for payload in coming:
+            self._fold.feed("", payload, self._blobs)
         return self._fold.data(self._blobs)
 
     def step_id(self, number: int) -> str:

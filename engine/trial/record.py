@@ -51,6 +51,7 @@ class TrialRecord:
         self.state = state or TrialState()
         self._last = cause
         self._begun: dict[type, str] = {}
+        self._reserved: dict[str, str] = {}
         self.told: list[str] = []
         """Ids of the events that were told last."""
 
@@ -75,11 +76,15 @@ class TrialRecord:
         self.told = [envelope.id for envelope in envelopes]
         return ticket
 
+    def reserve(self, verifier: str) -> str:
+        """The id that this verifier's score will have as an event."""
+        return self._reserved.setdefault(verifier, self.ids.event_id())
+
     def _envelopes(self, events: Sequence[TrialEvent]) -> list[NewEvent]:
         enveloped: list[NewEvent] = []
         for event in events:
             new = NewEvent(
-                id=self.ids.event_id(),
+                id=self._id(event),
                 at=self.clock.now(),
                 payload=event,
                 causation=self._cause(event),
@@ -89,6 +94,13 @@ class TrialRecord:
                 self._begun[type(event)] = new.id
             enveloped.append(new)
         return enveloped
+
+    def _id(self, event: TrialEvent) -> str:
+        if isinstance(event, VerifierScored):
+            reserved = self._reserved.pop(event.verifier, None)
+            if reserved is not None:
+                return reserved
+        return self.ids.event_id()
 
     def _cause(self, event: TrialEvent) -> str | None:
         match event:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from trialog.engine.hooks.protocol import (
     HookFault,
     HookSource,
     RewardGiven,
+    TrialGiven,
 )
 from trialog.engine.job.episode_task import EpisodeTask
 from trialog.events.kinds.job import TaskSnapshot
@@ -136,6 +137,26 @@ class TellsHooks:
             HindsightGiven(fault=said)
             if isinstance(said, HookFault)
             else HindsightGiven(credits=said)
+        )
+
+    async def trial(
+        self,
+        sources: Sequence[HookSource],
+        episode: EpisodeData,
+        ask: AskApp | None,
+        *,
+        rewarded: Collection[str] = (),
+        hindsight: bool = True,
+        verdicts: dict[str, str] | None = None,
+    ) -> TrialGiven:
+        """See Hooks: one after the other."""
+        steps = range(len(episode.steps))
+        rewards = {s.name: await self.rewards(s, episode, steps, ask) for s in sources if s.reward}
+        checks = {s.name: await self.check(s, episode, ask) for s in sources if s.check}
+        score = next((c.score for c in checks.values()), None)
+        credit = {s.name: await self.hindsight(s, episode, score) for s in sources if s.hindsight}
+        return TrialGiven(
+            rewards=rewards, checks=checks, hindsight=credit, seconds=dict.fromkeys(checks, 0.0)
         )
 
     async def aclose(self) -> None:
