@@ -145,7 +145,8 @@ class Project:
         manifests: list[VerifierManifest | None] = []
         for index, name in enumerate(task.verifiers):
             if name in verifiers:
-                manifests.append(self.read("verifier", name)[0])
+                manifest, own = self.read("verifier", name)
+                manifests.append(None if own else manifest)
                 continue
             manifests.append(None)
             key = f"verifiers[{index}]"
