@@ -242,10 +242,16 @@ async def test_records_are_private(
 
 
 @pytest.mark.parametrize("path", ["/app", "/logs", "/tmp", "~"])
-async def test_folders_that_a_phase_locked(box: BubblewrapSandbox, run: Run, path: str) -> None:
-    """A phase that takes all rights from a folder can't keep the next one from starting there."""
-    _, printed = await run(box, f"chmod 0 {path}; ls -ld {path}; ls {path} || echo locked")
+async def test_folders_that_a_phase_locked(
+    box: BubblewrapSandbox, run: Run, tmp_path: Path, path: str
+) -> None:
+    """A phase that takes all rights from a folder keeps neither saving nor the next phase off."""
+    script = f"echo kept >kept; chmod 0 {path}; ls -ld {path}; ls {path} || echo locked"
+    _, printed = await run(box, script)
     assert printed.startswith("d---------")
     assert printed.endswith("locked\n")
+    assert await box.changed_outside() == []
+    tree = await box.save_tree("/app", tmp_path / "tree", cap=1024)
+    assert (tree.files, tree.skipped) == (1, [])
     ended, printed = await run(box, f"echo x >{path}/new && cat {path}/new")
     assert (ended.code, printed) == (0, "x\n")

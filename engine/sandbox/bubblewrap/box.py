@@ -148,7 +148,6 @@ class BubblewrapSandbox:
 
     def _descriptors(self, command: Command) -> tuple[int, int]:
         self._check_there()
-        self._layout.unlock()
         usual, _ = self._layout.environment(command)
         options = self._layout.arguments(usual)
         if any("\0" in word for word in [*options, *command.argv]):
@@ -182,6 +181,7 @@ class BubblewrapSandbox:
     def _check_there(self) -> None:
         if not self._own.is_dir():
             raise SandboxGone(f"the sandbox's folder {self._own} is gone")
+        self._layout.unlock()
 
     async def copy_file(self, path: str, destination: Path, *, cap: int) -> list[SkippedPath]:
         """Copy a file or a folder's files out; see the protocol."""
@@ -195,6 +195,7 @@ class BubblewrapSandbox:
 
     async def changed_outside(self) -> list[str] | None:
         """Paths in /tmp, /logs and HOME, which were empty in the beginning."""
+        await to_thread.run_sync(self._check_there)
         return await to_thread.run_sync(list_changes, self._layout)
 
     async def remove(self) -> None:
