@@ -8,9 +8,12 @@ from typing import Any
 
 from ..job.api import JobResult
 from .failure import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
+from .kept import kept_trials
 from .lines import summary_lines, warning_lines
 from .rows import read_job
 from .session import Session
+from .table import figure_lines
+from .tally import kept_lines
 from .text import escaped, percent, plural
 from .watch import JobWatch
 
@@ -34,6 +37,15 @@ def _under(summary: Mapping[str, Any], fail_under: float | None) -> bool:
     return fail_under is not None and (rate is None or rate < fail_under)
 
 
+def _not_said(watch: JobWatch) -> dict[str, list[str]]:
+    """Warnings of trials but for those of their tasks that were told as the job began."""
+    return {
+        message: tasks
+        for message, tasks in watch.tally.warnings.items()
+        if not all(f"task {task}: {message}" in watch.said for task in tasks)
+    }
+
+
 async def conclude(
     session: Session,
     result: JobResult,
@@ -44,19 +56,21 @@ async def conclude(
 ) -> int:
     """Print the job's end; gives the exit code."""
     terminal, summary = session.terminal, result.summary
-    not_scored, idle = watch.not_scored, watch.idle_timeouts
+    tally = watch.tally
     if resumed:  # trials of earlier runs count too
-        rows = await read_job(session.log, result.job)
-        not_scored, idle = rows.not_scored, rows.idle_timeouts
+        kept = await kept_trials(session.place.folder)
+        tally = (await read_job(session.log, result.job, kept=kept)).tally
     folder = session.shown(result.folder)
-    for line in warning_lines(watch.warnings):
+    for line in warning_lines(_not_said(watch)):
         terminal.message(line)
     word = "interrupted" if result.interrupted else "complete"
     if summary["counts"]["cancelled"] and not result.interrupted:
         word = "cancelled"
     if terminal.json:
         terminal.data({"report": "summary", "job": result.job, "summary": summary})
-    for line in summary_lines(summary, not_scored, folder=folder, word=word, idle_timeouts=idle):
+    for line in summary_lines(summary, tally, folder=folder, word=word):
+        terminal.line(line)
+    for line in (*figure_lines(tally.groups, watch.config), *kept_lines(tally)):
         terminal.line(line)
     terminal.line(f"Job folder: {escaped(folder)}")
     if waiting := summary["counts"]["awaiting_review"]:

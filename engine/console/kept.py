@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from pathlib import Path
+
+from anyio import to_thread
 
 from ...events.codec import decode_or_none
 from ...events.kinds import SandboxRemoved, SandboxStarted
@@ -11,7 +15,7 @@ from ..errors import CommandRefused, ConfigError
 from ..job.place import KEPT
 from .session import Request, opened
 
-__all__ = ("run_in_kept",)
+__all__ = ("kept_trials", "run_in_kept")
 
 
 async def run_in_kept(request: Request, trial: str, command: Sequence[str]) -> int:
@@ -29,6 +33,18 @@ async def run_in_kept(request: Request, trial: str, command: Sequence[str]) -> i
     from ..sandbox.bubblewrap import exec_in
 
     return await exec_in(session.place.folder / KEPT / name, words)
+
+
+async def kept_trials(jobs_folder: Path) -> frozenset[str]:
+    """Trials of which a sandbox is still there."""
+
+    def listed() -> frozenset[str]:
+        try:
+            return frozenset(os.listdir(jobs_folder / KEPT))
+        except OSError:
+            return frozenset()
+
+    return await to_thread.run_sync(listed)
 
 
 async def _kept_sandbox(log: EventLog, trial: str) -> SandboxStarted:

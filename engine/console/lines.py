@@ -5,12 +5,13 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, Protocol
 
 from ...events.codes import CATEGORIES
 from ..job.plan import PlannedSlot
 from ..job.report import TrialEnded
-from .text import escaped, number, percent, plural, shortened
+from .tally import Tally, agent_line, tamper_line
+from .text import escaped, number, percent, plural, shortened, telling
 
 __all__ = (
     "errored_lines",
@@ -27,7 +28,10 @@ __all__ = (
 
 REASON_WIDTH = 160
 _NAMES_SHOWN = 10
-_TAGS = {"unscored": "ERR", "errored": "ERR", "cancelled": "STOP"}
+_TAGS = {"unscored": "ERR", "errored": "ERR", "cancelled": "STOP", "awaiting_review": "WAIT"}
+_WORDS = {"awaiting_review": "waits for people"} | {
+    word: word for word in ("unscored", "errored", "cancelled")
+}
 _PHRASES = {
     "reward_tampered": "what was left in the reward's place could not be removed",
     "engine_fault": "trialog itself failed",
@@ -42,41 +46,66 @@ def trial_line(trial: TrialEnded, label: str = "") -> str:
     if trial.outcome == "scored":
         tag = "PASS" if trial.passed else "FAIL"
         reward = "none" if trial.reward is None else f"{trial.reward:.2f}"
-        reason = f" ({shortened(trial.error, REASON_WIDTH)})" if trial.error else ""
+        reason = f" ({telling(trial.error, REASON_WIDTH)})" if trial.error else ""
+        reason += _agent_fault(trial)
         return f"[{tag}] {task} (reward={reward}, tools={trial.tools}){reason}{tail}"
     tag = "RETRY" if trial.will_retry else _TAGS[trial.outcome]
-    reason = shortened(trial.error or trial.category or trial.outcome, REASON_WIDTH)
+    reason = telling(trial.error or trial.category or _WORDS[trial.outcome], REASON_WIDTH)
     return f"[{tag}] {task} (tools={trial.tools}) ({reason}){tail}"
 
 
-def labels(trial: TrialEnded, config: Mapping[str, Any]) -> str:
+def _agent_fault(trial: TrialEnded) -> str:
+    """How a scored trial's agent failed: `` (agent exited with code 3)``."""
+    if trial.category is None:
+        return ""
+    said = trial.agent_error or ""
+    if said.startswith("the agent exited"):
+        return f" ({shortened(said.removeprefix('the '), REASON_WIDTH)})"
+    said = said.removeprefix("the agent was ")
+    what = f": {telling(said, REASON_WIDTH)}" if said else ""
+    return f" ({escaped(trial.category)}{what})"
+
+
+class OfSlot(Protocol):
+    """A trial, as far as its slot goes."""
+
+    @property
+    def agent(self) -> str: ...
+    @property
+    def model(self) -> str | None: ...
+    @property
+    def parameters(self) -> dict[str, Any]: ...
+    @property
+    def attempt(self) -> int: ...
+
+
+def labels(trial: OfSlot, config: Mapping[str, Any]) -> str:
     """What tells a trial from others of its task: only what the job has several of."""
     parts: list[str] = []
     if len(config.get("agents") or ()) > 1:
         parts.append(f"agent={escaped(trial.agent)}")
     if len(config.get("models") or ()) > 1:
         parts.append(f"model={escaped(trial.model)}")
-    if len(config.get("parameters") or ()) > 1:
-        parts.append(f"trial={escaped(trial.trial)}")
+    rows: Sequence[Mapping[str, Any]] = config.get("parameters") or ()
+    for name, value in sorted(trial.parameters.items()):
+        if any(row.get(name) != value for row in rows):
+            parts.append(f"{escaped(name)}={escaped(value)}")
     if (config.get("attempts") or 1) > 1:
         parts.append(f"attempt={trial.attempt}")
     return " ".join(parts)
 
 
 def summary_lines(
-    summary: Mapping[str, Any],
-    trials: Sequence[TrialEnded],
-    *,
-    folder: str,
-    word: str = "complete",
-    idle_timeouts: int | None = None,
+    summary: Mapping[str, Any], tally: Tally, *, folder: str, word: str = "complete"
 ) -> list[str]:
-    """The block after a job's trials. `trials` are those that count and were not scored."""
+    """The block after a job's trials."""
+    told = (agent_line(tally), tamper_line(tally))
     return [
-        summary_line(summary, word=word, idle_timeouts=idle_timeouts or 0),
+        summary_line(summary, word=word, idle_timeouts=tally.idle_timeouts),
         outcome_line(summary),
-        *unscored_lines(trials, folder),
-        *errored_lines(trials, folder),
+        *unscored_lines(tally.not_scored, folder),
+        *errored_lines(tally.not_scored, folder),
+        *(line for line in told if line is not None),
         interval_line(summary),
     ]
 
@@ -115,14 +144,14 @@ def unscored_lines(trials: Iterable[TrialEnded], folder: str) -> list[str]:
     """Why trials have no score, one group a cause, and what to do next."""
     lines: list[str] = []
     for (machine, category), group in _grouped(trials, "unscored"):
-        it = "it" if len(group) == 1 else "them"
         if machine:
+            it = "it" if len(group) == 1 else "them"
             phrase = _PHRASES.get(category, "the verifier's sandbox failed")
             why = f"{phrase} (infrastructure problem)"
             then = f"`trialog resume {shlex.quote(folder)}` scores {it} again"
         else:
             why = f"the verifier itself failed ({category})"
-            then = f"`trialog regrade {shlex.quote(folder)}` scores {it} again once it is mended"
+            then = f"mend the test; `trialog run --from {shlex.quote(folder)}` then runs it anew"
         lines.append(f"  {len(group)} unscored: {why}: {_names(group)}")
         lines.append(f"      next: {then}")
     return lines
@@ -135,8 +164,11 @@ def errored_lines(trials: Iterable[TrialEnded], folder: str) -> list[str]:
         it = "it" if len(group) == 1 else "them"
         known = CATEGORIES.get(category)
         only = "" if known and known.blame == "infrastructure" else " --only errored"
+        then = f"`trialog resume {shlex.quote(folder)}{only}` runs {it} again"
+        if category == "limits_refused":  # the job keeps its own tasks: it would refuse again
+            then = "lower the limits, or run without --strict-limits"
         lines.append(f"  {len(group)} errored: {_meaning(category)}: {_names(group)}")
-        lines.append(f"      next: `trialog resume {shlex.quote(folder)}{only}` runs {it} again")
+        lines.append(f"      next: {then}")
     return lines
 
 

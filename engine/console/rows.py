@@ -2,41 +2,54 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from collections.abc import Collection
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
 from ...events.codec import decode_or_none
-from ...events.kinds import TrialScheduled, TrialUnscored
+from ...events.kinds import (
+    AgentFinished,
+    JobCancelled,
+    TrialAbandoned,
+    TrialScheduled,
+    TrialUnscored,
+)
+from ...events.kinds.parts import Slot
 from ...events.log import EventLog
 from ...projections.result import Result, result
 from ...projections.source import JobSource, read_trial
 from ...projections.trial import TrialFold, TrialView
 from ..job.report import TrialEnded
+from ..job.state import slot_key
+from .tally import Tally
 from .text import text_of
 
-__all__ = ("JobRows", "read_job", "row_of", "summary_of", "view_of")
+__all__ = ("JobRows", "OpenTrial", "cancel_reason", "read_job", "row_of", "summary_of", "view_of")
 
 
-class JobRows(msgspec.Struct, frozen=True, kw_only=True):
-    """The executions of a job that count, and those that have not finished."""
+class OpenTrial(msgspec.Struct, frozen=True):
+    """The execution of a slot that has not finished, where it is the newest."""
+
+    trial: str
+    task: str
+    agent: str
+    model: str | None
+    parameters: dict[str, Any]
+    attempt: int
+    waits: bool
+    """For a person."""
+
+
+class JobRows(NamedTuple):
+    """The executions of a job: what counts of each slot, in the order of tasks and agents."""
 
     ended: list[TrialEnded]
-    """Of each slot the last that finished, in the order in which they were scheduled."""
-    open: list[str]
-    """Names of executions that may still end."""
-    warnings: dict[str, list[str]]
-    """Messages of the trials' warnings, with the tasks that they came up in."""
-
-    @property
-    def not_scored(self) -> list[TrialEnded]:
-        """Those without a score."""
-        return [trial for trial in self.ended if trial.outcome != "scored"]
-
-    @property
-    def idle_timeouts(self) -> int:
-        """How many were stopped for being idle."""
-        return sum(trial.category == "idle_timeout" for trial in self.ended)
+    """Of each slot the last that finished."""
+    open: list[OpenTrial]
+    superseded: list[str]
+    """Earlier executions of their slots, and those that were given up."""
+    tally: Tally
 
 
 async def view_of(log: EventLog, trial: str) -> TrialView | None:
@@ -55,29 +68,76 @@ async def summary_of(log: EventLog, job: str) -> dict[str, Any]:
     return found
 
 
-async def read_job(log: EventLog, job: str) -> JobRows:
-    """Read every execution of a job, one after the other."""
-    ended: dict[str, TrialEnded] = {}
-    waiting: list[str] = []
+async def cancel_reason(log: EventLog, job: str) -> str | None:
+    """Who cancelled the job last, and why, in words; null where nobody did."""
+    told: str | None = None
     for event in await log.read(f"job/{job}"):
-        scheduled = decode_or_none(event)
-        if not isinstance(scheduled, TrialScheduled):
-            continue
-        view = await view_of(log, scheduled.trial)
-        if view is None or view.finish is None:
-            waiting.append(scheduled.trial)
-            continue
-        slot = scheduled.slot
-        key = [slot.task, slot.agent, slot.model, slot.parameters, slot.attempt]
-        ended[msgspec.json.encode(key).decode()] = row_of(view)
-    warnings: dict[str, list[str]] = {}
-    for trial in ended.values():
-        for message in trial.warnings:
-            warnings.setdefault(message, []).append(trial.task)
-    return JobRows(ended=list(ended.values()), open=waiting, warnings=warnings)
+        match decode_or_none(event):
+            case JobCancelled(author=author, reason=reason):
+                told = "cancelled" + (f" by {author}" if author else "")
+                told += f": {reason}" if reason else ""
+            case _:
+                pass
+    return told
 
 
-def row_of(view: TrialView) -> TrialEnded:
+async def read_job(log: EventLog, job: str, *, kept: Collection[str] = ()) -> JobRows:
+    """Read every execution of a job, one after the other; `kept` are trials with a sandbox."""
+    slots: dict[str, list[TrialScheduled]] = {}
+    abandoned: set[str] = set()
+    for event in await log.read(f"job/{job}"):
+        match decode_or_none(event):
+            case TrialScheduled() as scheduled:
+                slots.setdefault(slot_key(scheduled.slot), []).append(scheduled)
+            case TrialAbandoned(trial=trial):
+                abandoned.add(trial)
+            case _:
+                pass
+    ended: list[tuple[Slot, TrialEnded]] = []
+    unfinished: list[tuple[Slot, OpenTrial]] = []
+    superseded: list[str] = []
+    tally = Tally()
+    for tries in slots.values():
+        counts: TrialEnded | None = None
+        for scheduled in tries:
+            newest, slot = scheduled is tries[-1], scheduled.slot
+            view = await view_of(log, scheduled.trial)
+            if view is not None and view.finish is not None:
+                if counts is not None:
+                    superseded.append(counts.trial)
+                counts = row_of(view, kept=scheduled.trial in kept)
+            elif newest and scheduled.trial not in abandoned:
+                waits = view is not None and view.awaiting_review
+                unfinished.append((slot, _open(scheduled, waits)))
+            else:
+                superseded.append(scheduled.trial)
+        if counts is not None:
+            ended.append((tries[-1].slot, counts))
+    ended.sort(key=lambda pair: _order(pair[0]))
+    unfinished.sort(key=lambda pair: _order(pair[0]))
+    for _, row in ended:
+        tally.take(row)
+    return JobRows(
+        ended=[row for _, row in ended],
+        open=[row for _, row in unfinished],
+        superseded=superseded,
+        tally=tally,
+    )
+
+
+def _open(scheduled: TrialScheduled, waits: bool) -> OpenTrial:
+    slot = scheduled.slot
+    return OpenTrial(
+        scheduled.trial, slot.task, slot.agent, slot.model, slot.parameters, slot.attempt, waits
+    )
+
+
+def _order(slot: Slot) -> tuple[str, str, str, str, int]:
+    given = msgspec.json.encode(slot.parameters, order="sorted").decode()
+    return (slot.task, slot.agent, slot.model or "", given, slot.attempt)
+
+
+def row_of(view: TrialView, *, kept: bool = False) -> TrialEnded:
     """A finished trial as it was reported when it ended."""
     found = cast("Result", result(view))
     unscored = found.outcome == "unscored"
@@ -86,7 +146,7 @@ def row_of(view: TrialView) -> TrialEnded:
         error = found.verifier_error
     elif found.outcome == "scored":
         error = None
-    conclusion = view.conclusion
+    conclusion, end = view.conclusion, view.agent_end
     return TrialEnded(
         trial=found.trial_name,
         task=found.task_name,
@@ -98,8 +158,12 @@ def row_of(view: TrialView) -> TrialEnded:
         passed=found.passed,
         reward=(found.rewards or {}).get("reward"),
         tools=found.n_tool_calls,
+        parameters=view.started.slot.parameters,
         error=text_of(error),
         category=found.verifier_error_category if unscored else found.error_category,
+        agent_error=text_of(end.error) if isinstance(end, AgentFinished) else None,
+        tampered=len(found.tamper),
+        kept=kept,
         infrastructure=isinstance(conclusion, TrialUnscored) and conclusion.infrastructure,
         warnings=[text_of(warning.message) or "" for warning in found.warnings],
     )

@@ -1,8 +1,9 @@
-"""A job or a trial as the log has it, for a person."""
+"""A job as the log has it, for a person, and all jobs of a log."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,25 +11,19 @@ import msgspec
 from anyio import to_thread
 
 from ...events.codec import decode_or_none
-from ...events.kinds import JobCancelled, JobFinished, JobInterrupted, JobResumed
-from ...events.log import EventLog
-from ...projections.result import Result, result
-from ...projections.trial import TrialView
+from ...events.kinds import JobCancelled, JobFinished, JobInterrupted, JobResumed, JobStarted
+from ..job.lock import is_owned
 from ..location import NotFound, job_folder, job_started
+from .kept import kept_trials
 from .lines import labels, summary_lines, trial_line, warning_lines
-from .rows import read_job, row_of, summary_of, view_of
+from .rows import JobRows, cancel_reason, read_job, summary_of
 from .session import Request, Session, opened
-from .text import duration, escaped, number, percent, plural, text_of
+from .showing_trial import show_trial
+from .table import aligned, figure_lines
+from .tally import kept_lines
+from .text import duration, escaped, number, percent, plural
 
 __all__ = ("list_jobs", "show_thing")
-
-_FILES = (
-    "result.json",
-    "rewards.jsonl",
-    "steps.jsonl",
-    "trajectory.json",
-    "verifier/test-stdout.txt",
-)
 
 
 async def show_thing(request: Request, thing: str) -> int:
@@ -41,7 +36,7 @@ async def show_thing(request: Request, thing: str) -> int:
                 trial = await session.trial(thing)
             except NotFound as no_trial:
                 raise (no_trial if "fits" in str(no_trial) else no_job) from None
-            await _show_trial(session, trial)
+            await show_trial(session, trial)
         else:
             await _show_job(session, job)
     return 0
@@ -51,9 +46,9 @@ async def _show_job(session: Session, job: str) -> None:
     terminal, log = session.terminal, session.log
     started = await job_started(log, job)
     summary = await summary_of(log, job)
-    rows = await read_job(log, job)
+    rows = await read_job(log, job, kept=await kept_trials(session.place.folder))
     folder = job_folder(session.place, started)
-    state = await _state(log, job)
+    state = await _state(session, job)
     if terminal.json:
         terminal.data(
             {
@@ -64,29 +59,22 @@ async def _show_job(session: Session, job: str) -> None:
                 "started_at": (await log.read(f"job/{job}", limit=1))[0].at,
                 "summary": summary,
                 "trials": msgspec.to_builtins(rows.ended),
-                "open": rows.open,
+                "open": [trial.trial for trial in rows.open],
+                "superseded": rows.superseded,
             }
         )
         return
-    config = started.config
-    terminal.line(f"Job {escaped(job)}: {state}")
-    terminal.line(
-        f"  {plural(len(started.tasks), 'task')}; agents: {_listed(config.get('agents'))}; "
-        f"models: {_listed(config.get('models'))}; attempts: {config.get('attempts', 1)}; "
-        f"sandbox: {escaped(config.get('sandbox'))}"
-    )
-    for trial in rows.ended:
-        terminal.line(trial_line(trial, labels(trial, config)))
-    for name in rows.open:
-        terminal.line(f"[....] {escaped(name)} (not finished)")
-    for line in warning_lines(rows.warnings):
+    config, shown = started.config, session.shown(folder)
+    for line in _head(job, started, state, shown, await cancel_reason(log, job)):
         terminal.line(line)
-    shown = session.shown(folder)
-    word = state if state in {"cancelled", "interrupted", "running"} else "complete"
-    idle = rows.idle_timeouts
-    for line in summary_lines(
-        summary, rows.not_scored, folder=shown, word=word, idle_timeouts=idle
-    ):
+    for line in _trials(rows, config):
+        terminal.line(line)
+    for line in warning_lines(rows.tally.warnings):
+        terminal.line(line)
+    word = "complete" if state == "finished" else state
+    for line in summary_lines(summary, rows.tally, folder=shown, word=word):
+        terminal.line(line)
+    for line in (*figure_lines(rows.tally.groups, config), *kept_lines(rows.tally)):
         terminal.line(line)
     there = await to_thread.run_sync(folder.is_dir)
     missing = "" if there else f" (not there; `trialog rebuild {job}` writes it)"
@@ -98,11 +86,44 @@ def _listed(values: Any) -> str:
     return escaped(", ".join(map(str, values))) if values else "–"
 
 
-async def _state(log: EventLog, job: str) -> str:
-    """How the job's own events leave it; a job whose engine was killed looks like a running one."""
+def _head(
+    job: str, started: JobStarted, state: str, folder: str, reason: str | None
+) -> Iterator[str]:
+    told = state
+    if state in ("stopped", "interrupted"):
+        told = f"{state}: `trialog resume {shlex.quote(folder)}` goes on"
+    elif state == "cancelled" and reason is not None:
+        told = reason
+    yield f"Job {escaped(job)}: {escaped(told)}"
+    config = started.config
+    yield (
+        f"  {plural(len(started.tasks), 'task')}; agents: {_listed(config.get('agents'))}; "
+        f"models: {_listed(config.get('models'))}; attempts: {config.get('attempts', 1)}; "
+        f"sandbox: {escaped(config.get('sandbox'))}"
+    )
+
+
+def _trials(rows: JobRows, config: Mapping[str, Any]) -> Iterator[str]:
+    """A line for each trial that counts, then those that have not finished."""
+    for trial in rows.ended:
+        yield f"{trial_line(trial, labels(trial, config))} {escaped(trial.trial)}"
+    for one in rows.open:
+        why = "waits for people" if one.waits else "not finished"
+        several = labels(one, config)
+        named = f"{several} {one.trial}" if several else one.trial
+        yield f"[{'WAIT' if one.waits else '....'}] {escaped(one.task)} ({why}) {escaped(named)}"
+    if rows.superseded:
+        yield f"{plural(len(rows.superseded), 'earlier execution')} superseded or given up"
+
+
+async def _state(session: Session, job: str) -> str:
+    """`running` or `stopping` while a process owns the job; else how its events leave it.
+
+    `stopped` is a job whose engine was killed, `interrupted` one whose engine was told to stop.
+    """
     state = "running"
     cancelled = False
-    for event in await log.read(f"job/{job}"):
+    for event in await session.log.read(f"job/{job}"):
         match decode_or_none(event):
             case JobResumed():
                 state, cancelled = "running", False
@@ -114,85 +135,13 @@ async def _state(log: EventLog, job: str) -> str:
                 state = "finished"
             case _:
                 pass
-    return "cancelled" if cancelled else state
-
-
-async def _show_trial(session: Session, trial: str) -> None:
-    terminal = session.terminal
-    view = await view_of(session.log, trial)
-    if view is None:
-        raise NotFound(f"trial {trial} has no event yet")
-    found = result(view)
-    started = await job_started(session.log, view.started.job)
-    folder = job_folder(session.place, started) / trial
-    if terminal.json:
-        document = msgspec.to_builtins(found) if found else {"trial_name": trial, "outcome": None}
-        terminal.data({**document, "folder": str(folder)})
-        return
-    if found is None:
-        terminal.line(f"[....] {escaped(view.started.slot.task)} (not finished)")
-    else:
-        terminal.line(trial_line(row_of(view), labels(row_of(view), started.config)))
-    for line in _about(view, found):
-        terminal.line(line)
-    shown = session.shown(folder)
-    files = [name for name in _FILES if await to_thread.run_sync((folder / name).is_file)]
-    terminal.line(f"Files: {escaped(shown)}/ ({', '.join(files) or 'none there'})")
-    terminal.line(f"Every event: `trialog replay {escaped(trial)}`")
-
-
-def _about(view: TrialView, found: Result | None) -> Iterator[str]:
-    started, slot = view.started, view.started.slot
-    yield (
-        f"  trial {escaped(started.trial)}, attempt {slot.attempt}, execution "
-        f"{started.execution}, of job {escaped(started.job)}"
-    )
-    model = f", model {escaped(slot.model)}" if slot.model else ""
-    given = "".join(f", {escaped(k)}={escaped(v)}" for k, v in slot.parameters.items())
-    yield f"  agent {escaped(slot.agent)}{model}{given}"
-    if view.sandbox is not None:
-        image = f", image {escaped(view.sandbox.image)}" if view.sandbox.image else ""
-        digest = f" ({view.sandbox.image_digest})" if view.sandbox.image_digest else ""
-        yield f"  sandbox {view.sandbox.backend}{image}{digest}"
-    if found is None:
-        return
-    yield from _verdict(found)
-    phases = ("build", "start", "agent", "save", "verifier", "total")
-    spent = [(phase, getattr(found.timing, phase)) for phase in phases]
-    yield "  time: " + ", ".join(f"{phase} {s:.2f}s" for phase, s in spent if s is not None)
-    for warning in found.warnings:
-        yield f"  warning ({escaped(warning.code)}): {escaped(text_of(warning.message))}"
-    for tamper in found.tamper:
-        digest = f" (sha256 {tamper.sha256})" if tamper.sha256 else ""
-        yield f"  tamper: {escaped(tamper.path)}: {escaped(tamper.what)}{digest}"
-
-
-def _verdict(found: Result) -> Iterator[str]:
-    if found.outcome == "scored":
-        source = {"engine": "given by the engine", "verifier": "from the verifier"}
-        said = source.get(found.reward_source or "", "of no source")
-        verdict = "passed" if found.passed else "failed"
-        yield f"  scored: {verdict}, score {number(found.score)}, {said}"
-        others = {k: v for k, v in (found.rewards or {}).items() if k != "reward"}
-        if others:
-            yield "  scores: " + ", ".join(f"{escaped(k)}={v:g}" for k, v in others.items())
-    for error, category in (
-        (found.error, found.error_category),
-        (found.verifier_error, found.verifier_error_category),
-    ):
-        if error is not None or category is not None:
-            yield f"  error ({category}): {escaped(text_of(error))}"
-            yield f"      next: `trialog explain {category}` says what to do"
-    for verifier in found.verifiers:
-        parts = [f"score {number(verifier.score)}"]
-        if verifier.exit_code is not None:
-            parts.append(f"exit code {verifier.exit_code}")
-        if verifier.duration_sec is not None:
-            parts.append(f"{verifier.duration_sec:.2f}s")
-        yield f"  verifier {escaped(verifier.name)}: {', '.join(parts)}"
-    if found.usage.model_calls:
-        cost = "" if found.usage.cost_usd is None else f", {found.usage.cost_usd:.4f} USD"
-        yield f"  model calls: {found.usage.model_calls}{cost}"
+    if cancelled:
+        return "cancelled"
+    if state == "finished":
+        return state
+    if await is_owned(session.place.folder, job):
+        return "running" if state == "running" else "stopping"
+    return "stopped" if state == "running" else state
 
 
 async def list_jobs(request: Request) -> int:
@@ -218,7 +167,7 @@ async def _job_row(session: Session, job: str) -> dict[str, Any]:
     return {
         "job": job,
         "started_at": first.at,
-        "state": await _state(session.log, job),
+        "state": await _state(session, job),
         "slots": summary["counts"]["slots"],
         "counts": summary["counts"],
         "pass_rate": summary["pass_rate"],
@@ -247,7 +196,4 @@ def _table(rows: list[dict[str, Any]]) -> Iterator[str]:
                 _listed(row["agents"]),
             )
         )
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for cells in table:
-        padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
-        yield "  ".join(padded).rstrip()
+    return aligned(table)

@@ -11,7 +11,7 @@ import unicodedata
 
 from ...events.values import BlobRef, Text
 
-__all__ = ("duration", "escaped", "number", "percent", "plural", "shortened", "text_of")
+__all__ = ("duration", "escaped", "number", "percent", "plural", "shortened", "telling", "text_of")
 
 _UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f"  # C0, DEL, C1
@@ -54,6 +54,20 @@ def shortened(text: object, width: int) -> str:
                 cut -= 1
             return whole[:cut].rstrip() + "…"
     return whole
+
+
+def telling(text: object, width: int) -> str:
+    """An error on one line: where it has several that don't fit, the first and the last of them.
+
+    What a program printed last is mostly what it failed of.
+    """
+    lines = [line for line in map(str.strip, str(text).splitlines()) if line]
+    whole = " ".join(lines)
+    if len(lines) < 2 or _width(escaped(whole)) <= width:
+        return shortened(whole, width)
+    first = shortened(lines[0], width * 3 // 5)
+    last = shortened(lines[-1], width - _width(first) - 3)
+    return f"{first} … {last}"
 
 
 def _cells(character: str) -> int:

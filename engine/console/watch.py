@@ -12,6 +12,7 @@ from ...events.clock import Clock, SystemClock
 from ..job.report import JobClosed, JobOpened, Notice, Progress, Report, TrialBegan, TrialEnded
 from .lines import labels, trial_line
 from .progress import Pace, progress_line
+from .tally import Tally
 from .terminal import Terminal
 from .text import escaped, plural
 
@@ -27,19 +28,18 @@ class JobWatch:
     def __init__(
         self, terminal: Terminal, config: Mapping[str, Any], *, clock: Clock | None = None
     ) -> None:
-        self.idle_timeouts = 0
-        self.warnings: dict[str, list[str]] = {}
-        """Messages of the trials' warnings, with the tasks that they came up in."""
-        self.not_scored: list[TrialEnded] = []
-        """Trials of this run that count and have no score."""
+        self.tally = Tally()
+        """Of the trials of this run."""
+        self.said: set[str] = set()
+        """Notices, as they were given."""
         self._terminal = terminal
-        self._config = config
+        self.config = config
         self._clock = clock or SystemClock()
         self._queue: queue.SimpleQueue[Report | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._print_all, name="console", daemon=True)
         self._progress: Progress | None = None
         self._pace = Pace()
-        self._said = self._clock.monotonic()
+        self._told = self._clock.monotonic()
 
     def __call__(self, report: Report) -> None:
         """Take a report; never blocks."""
@@ -84,6 +84,7 @@ class JobWatch:
                     f"on {report.sandbox}"
                 )
             case Notice():
+                self.said.add(report.message)
                 word = "note" if report.level == "info" else report.level
                 self._terminal.message(f"{word}: {escaped(report.message)}")
             case TrialEnded():
@@ -96,14 +97,8 @@ class JobWatch:
                 pass
 
     def _ended(self, trial: TrialEnded) -> None:
-        self._terminal.line(trial_line(trial, labels(trial, self._config)))
-        if trial.will_retry:
-            return
-        self.idle_timeouts += trial.category == "idle_timeout"
-        if trial.outcome != "scored":
-            self.not_scored.append(trial)
-        for message in trial.warnings:
-            self.warnings.setdefault(message, []).append(trial.task)
+        self._terminal.line(trial_line(trial, labels(trial, self.config)))
+        self.tally.take(trial)
 
     def _refresh(self) -> None:
         if self._progress is None:
@@ -111,6 +106,6 @@ class JobWatch:
         now = self._clock.monotonic()
         if self._terminal.live_allowed:
             self._terminal.show_live(progress_line(self._progress, self._pace, now))
-        elif now - self._said >= _PLAIN_EVERY and self._progress.done < self._progress.slots:
-            self._said = now
+        elif now - self._told >= _PLAIN_EVERY and self._progress.done < self._progress.slots:
+            self._told = now
             self._terminal.message(progress_line(self._progress, self._pace, now))

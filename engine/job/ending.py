@@ -15,7 +15,10 @@ from ...events.kinds import (
     TrialFinished,
     TrialScheduled,
     TrialUnscored,
+    VerifierScored,
 )
+from ...events.kinds.parts import Output
+from ...projections.grading import NO_REWARD
 from ..trial.decide import Cancel, Command, Interrupt
 from ..trial.state import Stage, TrialState
 from .report import TrialEnded
@@ -45,6 +48,9 @@ class TrialEnd(msgspec.Struct, frozen=True, kw_only=True):
         error = None
         if problem is not None:
             error = problem.error if isinstance(problem.error, str) else problem.category
+        elif any(isinstance(v, VerifierScored) and v.missing for v in state.verdicts):
+            error = NO_REWARD
+        agent_error = state.agent_finished.error if state.agent_finished else None
         return TrialEnded(
             trial=self.scheduled.trial,
             task=slot.task,
@@ -56,17 +62,23 @@ class TrialEnd(msgspec.Struct, frozen=True, kw_only=True):
             passed=state.scored.passed if state.scored else None,
             reward=state.scored.score if state.scored else None,
             tools=self.tools,
+            parameters=slot.parameters,
             error=error,
             category=problem.category if problem else self.agent_category,
+            agent_error=agent_error if isinstance(agent_error, str) else None,
+            tampered=state.tampered,
+            kept=state.kept,
             infrastructure=state.unscored.infrastructure if state.unscored else False,
             warnings=list(state.warnings),
             will_retry=will_retry,
         )
 
 
-def command_to_cut_off(*, cancelled: bool) -> Command:
-    """What is recorded of an execution that is stopped under way."""
-    return Cancel() if cancelled else Interrupt("the job was interrupted")
+def commands_to_cut_off(*, cancelled: bool, output: Output | None = None) -> list[Command]:
+    """What is recorded of an execution that is stopped under way, with what it had printed."""
+    if cancelled:
+        return [Interrupt("the job was cancelled", output), Cancel()]
+    return [Interrupt("the job was interrupted", output)]
 
 
 def removal(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import socket
+import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +14,10 @@ import msgspec
 from anyio import to_thread
 
 from ..errors import JobLocked
+
+_LOOKS = 3
+_LOOK_SEC = 0.01
+"""Whoever only asks for the owner has the lock for a moment, and is none."""
 
 
 class Owner(msgspec.Struct, frozen=True):
@@ -37,11 +42,40 @@ async def own(jobs_folder: Path, job: str) -> AsyncGenerator[None]:
         os.close(descriptor)
 
 
+async def is_owned(jobs_folder: Path, job: str) -> bool:
+    """Whether a process owns the job now. Nothing is written, so a read-only folder will do."""
+    return await to_thread.run_sync(_is_taken, lock_path(jobs_folder, job))
+
+
+def _is_taken(path: Path) -> bool:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        # Shared, so that several that ask don't take each other for the owner.
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _lock(descriptor: int) -> None:
+    for _ in range(_LOOKS):
+        try:
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_LOOK_SEC)
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
 def _take(path: Path, job: str) -> int:
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _lock(descriptor)
     except BlockingIOError:
         os.close(descriptor)
         owner = read_owner(path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -49,8 +49,15 @@ class TrialEnded(msgspec.Struct, frozen=True, kw_only=True, tag_field="report", 
     passed: bool | None
     reward: float | None
     tools: int
+    parameters: dict[str, Any] = {}
     error: str | None = None
     category: str | None = None
+    agent_error: str | None = None
+    """How the agent of a scored trial failed; `category` is its category."""
+    tampered: int = 0
+    """How much was found that the agent had left for the verifier."""
+    kept: bool = False
+    """Its sandbox is still there, for `trialog exec`."""
     infrastructure: bool = False
     """The machine was at fault, so a resume runs the slot again."""
     warnings: list[str] = []

@@ -13,6 +13,8 @@ from trialog.engine.console.lines import (
     trial_line,
     warning_lines,
 )
+from trialog.engine.console.table import figure_lines
+from trialog.engine.console.tally import Tally, kept_lines
 from trialog.engine.job.plan import PlannedSlot
 from trialog.engine.job.report import TrialEnded
 from trialog.events.kinds.parts import Slot
@@ -48,6 +50,14 @@ def summary(**counts: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def tally(*trials: TrialEnded) -> Tally:
+    """These trials, summed up."""
+    found = Tally()
+    for trial in trials:
+        found.take(trial)
+    return found
+
+
 LOST = ended(
     "other-task", outcome="unscored", passed=None, reward=None, category="transfer_failed",
     infrastructure=True, error="separate verifier transfer failed: artifact",
@@ -77,6 +87,31 @@ LOST = ended(
             ended(passed=False, reward=None, error="verifier wrote no usable reward"),
             "[FAIL] half-life (reward=none, tools=0) (verifier wrote no usable reward)",
         ),
+        (
+            ended(category="agent_exit", agent_error="the agent exited with code 3"),
+            "[PASS] half-life (reward=1.00, tools=0) (agent exited with code 3)",
+        ),
+        (
+            ended(
+                passed=False,
+                reward=0.0,
+                category="agent_timeout",
+                agent_error="the agent was stopped after 10.0s",
+            ),
+            "[FAIL] half-life (reward=0.00, tools=0) (agent_timeout: stopped after 10.0s)",
+        ),
+        (
+            ended(category="agent_exit", agent_error="ValueError: a\n\x1b[2Jb"),
+            r"[PASS] half-life (reward=1.00, tools=0) (agent_exit: ValueError: a \x1b[2Jb)",
+        ),
+        (
+            ended(category="agent_exit"),
+            "[PASS] half-life (reward=1.00, tools=0) (agent_exit)",
+        ),
+        (
+            ended(outcome="awaiting_review", passed=None, reward=None),
+            "[WAIT] half-life (tools=0) (waits for people)",
+        ),
     ],
 )
 def test_trial_line(trial: TrialEnded, line: str) -> None:
@@ -99,7 +134,7 @@ def test_long_reason_is_cut() -> None:
 
 def test_summary() -> None:
     """The summary's lines; n is scored + errored, so the unscored trial is in no denominator."""
-    lines = summary_lines(summary(), [LOST], folder="jobs/2026-11-04__16-55-38")
+    lines = summary_lines(summary(), tally(LOST), folder="jobs/2026-11-04__16-55-38")
     assert lines == [
         "Job complete: 1/2 (50.0%), mean_reward=0.83, errors=0, idle_timeouts=0, time=0.3min",
         "Outcomes: 2 scored (1 passed, 1 failed), 1 unscored, 0 errored",
@@ -110,15 +145,15 @@ def test_summary() -> None:
 
 
 def test_next_after_a_verifiers_own_fault() -> None:
-    """Where the verifier itself failed a resume would fail again, so regrade is the way."""
+    """Where the verifier itself failed a resume would fail again; a new run after mending won't."""
     trials = [
         ended(name, outcome="unscored", category="verifier_failed", error="raised")
         for name in ("b", "a")
     ]
-    lines = summary_lines(summary(unscored=2), trials, folder="my jobs/x")
+    lines = summary_lines(summary(unscored=2), tally(*trials), folder="my jobs/x")
     assert lines[2:4] == [
         "  2 unscored: the verifier itself failed (verifier_failed): a, b",
-        "      next: `trialog regrade 'my jobs/x'` scores them again once it is mended",
+        "      next: mend the test; `trialog run --from 'my jobs/x'` then runs it anew",
     ]
 
 
@@ -128,7 +163,7 @@ def test_errored_trials_are_named() -> None:
         ended("a", outcome="errored", category="sandbox_lost"),
         ended("b", outcome="errored", category="something_new"),
     ]
-    lines = summary_lines(summary(unscored=0, errored=2), trials, folder="jobs/x")
+    lines = summary_lines(summary(unscored=0, errored=2), tally(*trials), folder="jobs/x")
     assert lines[2:6] == [
         "  1 errored: the sandbox went away while it was in use (sandbox_lost): a",
         "      next: `trialog resume jobs/x` runs it again",
@@ -137,16 +172,94 @@ def test_errored_trials_are_named() -> None:
     ]
 
 
+def test_refused_limits_are_not_tried_again() -> None:
+    """Limits that --strict-limits refused would be refused again: no resume is advised."""
+    trials = tally(ended(outcome="errored", category="limits_refused"))
+    line = summary_lines(summary(unscored=0, errored=1), trials, folder="j")[3]
+    assert line == "      next: lower the limits, or run without --strict-limits"
+
+
+def test_long_output_keeps_its_end() -> None:
+    """Of an error of many lines the first and the last are shown, for the last says why."""
+    built = "its image can't be built: " + "x" * 200 + "\nStep 1\nE: Unable to locate package foo"
+    line = trial_line(ended(outcome="errored", error=built))
+    assert line.startswith("[ERR] half-life (tools=0) (its image can't be built: xxx")
+    assert line.endswith("… E: Unable to locate package foo)")
+    assert len(line) < 200
+
+
+def test_failing_agents_are_counted() -> None:
+    """Scored trials whose agents failed are one line by category, and none where all were well."""
+    trials = [ended(category="agent_timeout"), *[ended(category="agent_exit")] * 4, ended(), LOST]
+    lines = summary_lines(summary(), tally(*trials), folder="j")
+    assert lines[-2] == "Agents: 4 agent_exit, 1 agent_timeout (see trialog explain agent_exit)"
+    lines = summary_lines(summary(), tally(ended(), LOST), folder="j")
+    assert not any(line.startswith("Agents:") for line in lines)
+
+
+def test_tampered_trials_are_told() -> None:
+    """Trials that left something for the verifier are one line, five of them by name."""
+    trials = [ended(f"t{n}", tampered=1 + n % 2) for n in range(7)]
+    lines = summary_lines(summary(), tally(*trials, ended()), folder="j")
+    assert lines[-2] == (
+        "tamper: 7 trials left something in the verifier's places: t0__00000000, t1__00000000, "
+        "t2__00000000, t3__00000000, t4__00000000 and 2 more; trialog show TRIAL lists it"
+    )
+    one = summary_lines(summary(), tally(trials[0]), folder="j")[-2]
+    assert one.startswith("tamper: 1 trial left something in the verifier's places: t0__00000000;")
+
+
+def test_kept_sandboxes_are_told() -> None:
+    """Sandboxes that were kept are named, with what to do with them; of repeated tries too."""
+    again = ended("a", outcome="errored", will_retry=True, kept=True)
+    first, then = kept_lines(tally(again, ended("b", kept=True), ended("c")))
+    assert first == "2 sandboxes kept: a__00000000, b__00000000"
+    assert "`trialog exec a__00000000 -- CMD`" in then
+    assert kept_lines(tally(ended())) == []
+
+
+MATRIX: dict[str, Any] = {"agents": ["nop", "oracle"], "attempts": 2}
+
+
+def test_figures_by_group() -> None:
+    """A matrix has its figures by agent, model and parameters, by task, and pass@k."""
+    trials = [
+        ended("a", agent="x", passed=passed, reward=float(passed), attempt=n, parameters={"t": 1})
+        for n, passed in enumerate([True, False], 1)
+    ]
+    trials.append(ended("b", agent="y\x1b", outcome="errored", passed=None, reward=None))
+    trials.append(ended("b", agent="z", outcome="unscored", passed=None, reward=None))
+    assert figure_lines(tally(*trials).groups, MATRIX) == [
+        "  AGENT  PARAMETERS  PASSED  RATE   95%         REWARD  PASS@1  PASS@2",
+        "  x      t=1         1/2     50.0%  9.5%–90.5%  0.50    50.0%   100.0%",
+        r"  y\x1b  –           0/1     0.0%   0.0%–79.3%  0.00    0.0%    –",
+        "  TASK  PASSED  RATE   95%         REWARD  PASS@1  PASS@2",
+        "  a     1/2     50.0%  9.5%–90.5%  0.50    50.0%   100.0%",
+        "  b     0/1     0.0%   0.0%–79.3%  0.00    0.0%    –",
+    ]
+
+
+def test_no_table_without_groups() -> None:
+    """One agent and one attempt have no table; many tasks are none; many attempts are few k."""
+    assert figure_lines(tally(ended("a"), ended("b")).groups, {"attempts": 1}) == []
+    assert figure_lines(tally().groups, MATRIX) == []
+    many = [ended(f"t{n}", agent=agent) for n in range(13) for agent in "xy"]
+    lines = figure_lines(tally(*many).groups, {"attempts": 1})
+    assert [line.split()[0] for line in lines] == ["AGENT", "x", "y"]
+    head = figure_lines(tally(ended(), ended(attempt=12)).groups, {"attempts": 12})[0]
+    assert head.split()[5:] == ["PASS@1", "PASS@5", "PASS@10", "PASS@12"]
+
+
 def test_many_names_are_cut() -> None:
     """A group names ten tasks and counts the rest."""
     trials = [ended(f"t{n:02}", outcome="unscored", infrastructure=True) for n in range(13)]
-    line = summary_lines(summary(unscored=13), trials, folder="j")[2]
+    line = summary_lines(summary(unscored=13), tally(*trials), folder="j")[2]
     assert line.endswith(": t00, t01, t02, t03, t04, t05, t06, t07, t08, t09 and 3 more")
 
 
 def test_rare_outcomes_are_counted() -> None:
     """Cancelled, waiting and unfinished trials are named only where there are some."""
-    lines = summary_lines(summary(slots=9, cancelled=2, awaiting_review=1), [], folder="j")
+    lines = summary_lines(summary(slots=9, cancelled=2, awaiting_review=1), tally(), folder="j")
     assert lines[1] == (
         "Outcomes: 2 scored (1 passed, 1 failed), 1 unscored, 0 errored, 2 cancelled, "
         "1 waiting for people, 3 not finished"
@@ -158,18 +271,24 @@ def test_nothing_scored() -> None:
     empty = summary(scored=0, passed=0, failed=0)
     for name in ("pass_rate", "mean_reward"):
         empty[name] = {"value": None, "n": 0, "low": None, "high": None, "method": "x"}
-    lines = summary_lines(empty, [], folder="j", word="interrupted")
+    lines = summary_lines(empty, tally(), folder="j", word="interrupted")
     assert lines[0].startswith("Job interrupted: 0/0 (–), mean_reward=–, errors=0")
     assert lines[-1] == "Pass rate – [–, –], mean reward – [–, –] (95% intervals, n=0)"
 
 
 def test_labels_only_where_needed() -> None:
-    """A line names agent, model and attempt only where the job has several."""
-    trial = ended(agent="nop", model="m\x1b", attempt=2)
-    one: dict[str, Any] = {"agents": ["nop"], "models": [], "attempts": 1, "parameters": []}
+    """A line names agent, model, parameter and attempt only where the job has several."""
+    trial = ended(agent="nop", model="m\x1b", attempt=2, parameters={"t": 1, "u": "x"})
+    one: dict[str, Any] = {
+        "agents": ["nop"],
+        "models": [],
+        "attempts": 1,
+        "parameters": [trial.parameters],
+    }
     assert labels(trial, one) == ""
-    many = {"agents": ["nop", "oracle"], "models": ["m", "n"], "attempts": 3, "parameters": []}
-    assert labels(trial, many) == r"agent=nop model=m\x1b attempt=2"
+    many = {"agents": ["nop", "oracle"], "models": ["m", "n"], "attempts": 3}
+    rows = [{"t": 1, "u": "x"}, {"t": 2, "u": "x"}]
+    assert labels(trial, {**many, "parameters": rows}) == r"agent=nop model=m\x1b t=1 attempt=2"
 
 
 def test_warnings_are_said_once() -> None:

@@ -155,9 +155,9 @@ def test_warnings_and_timeouts_are_collected() -> None:
             ended(task="d", outcome="unscored", error="x"),
         ]
     )
-    assert watch.warnings == {"w": ["a", "b"]}
-    assert watch.idle_timeouts == 1
-    assert [trial.task for trial in watch.not_scored] == ["d"]
+    assert watch.tally.warnings == {"w": ["a", "b"]}
+    assert watch.tally.idle_timeouts == 1
+    assert [trial.task for trial in watch.tally.not_scored] == ["d"]
 
 
 def test_progress_line() -> None:

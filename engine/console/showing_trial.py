@@ -1,0 +1,149 @@
+"""A trial as the log has it, for a person."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+from anyio import to_thread
+
+from ...events.log import EventLog
+from ...events.values import BlobRef, Text
+from ...projections.result import Result, result
+from ...projections.trial import TrialView
+from ..location import NotFound, job_folder, job_started
+from .kept import kept_trials
+from .lines import labels, trial_line
+from .rows import cancel_reason, row_of, view_of
+from .session import Session
+from .text import escaped, number, plural, text_of
+
+__all__ = ("show_trial",)
+
+_FILES = (
+    "result.json",
+    "rewards.jsonl",
+    "steps.jsonl",
+    "trajectory.json",
+    "verifier/test-stdout.txt",
+)
+
+
+async def show_trial(session: Session, trial: str) -> None:
+    """``trialog show TRIAL``. Raises NotFound for a trial that has not begun."""
+    terminal, log = session.terminal, session.log
+    view = await view_of(log, trial)
+    if view is None:
+        raise NotFound(f"trial {trial} has no event yet")
+    found = result(view)
+    started = await job_started(log, view.started.job)
+    folder = job_folder(session.place, started) / trial
+    if terminal.json:
+        document = msgspec.to_builtins(found) if found else {"trial_name": trial, "outcome": None}
+        terminal.data({**document, "folder": str(folder)})
+        return
+    if found is None:
+        why = "waits for people" if view.awaiting_review else "not finished"
+        tag = "WAIT" if view.awaiting_review else "...."
+        terminal.line(f"[{tag}] {escaped(view.started.slot.task)} ({why})")
+    else:
+        terminal.line(trial_line(row_of(view), labels(row_of(view), started.config)))
+    for line in _about(view):
+        terminal.line(line)
+    if found is not None:
+        for line in await _outcome(log, found):
+            terminal.line(line)
+    if trial in await kept_trials(session.place.folder):
+        terminal.line(
+            f"  sandbox kept: `trialog exec {escaped(trial)} -- CMD` runs a program there"
+        )
+    files = await to_thread.run_sync(_listed, folder)
+    shown = escaped(session.shown(folder))
+    terminal.line(f"Files: {shown}/ ({', '.join(files) or 'none there'})")
+    terminal.line(f"Every event: `trialog replay {escaped(trial)}`")
+
+
+def _listed(folder: Path) -> list[str]:
+    """The trial's files that are there; artifacts by their number."""
+    files = [name for name in _FILES if (folder / name).is_file()]
+    kept = sum(len(names) for _, _, names in os.walk(folder / "artifacts"))
+    return [*files, f"artifacts/ with {plural(kept, 'file')}"] if kept else files
+
+
+def _about(view: TrialView) -> Iterator[str]:
+    started, slot = view.started, view.started.slot
+    yield (
+        f"  trial {escaped(started.trial)}, attempt {slot.attempt}, execution "
+        f"{started.execution}, of job {escaped(started.job)}"
+    )
+    model = f", model {escaped(slot.model)}" if slot.model else ""
+    given = "".join(f", {escaped(k)}={escaped(v)}" for k, v in slot.parameters.items())
+    yield f"  agent {escaped(slot.agent)}{model}{given}"
+    if view.sandbox is not None:
+        image = f", image {escaped(view.sandbox.image)}" if view.sandbox.image else ""
+        digest = f" ({view.sandbox.image_digest})" if view.sandbox.image_digest else ""
+        yield f"  sandbox {view.sandbox.backend}{image}{digest}"
+
+
+async def _outcome(log: EventLog, found: Result) -> list[str]:
+    lines = list(_verdict(found))
+    if found.outcome == "cancelled" and (reason := await cancel_reason(log, found.job)):
+        lines.append(f"  {escaped(reason)}")
+    for error, category in (
+        (found.error, found.error_category),
+        (found.verifier_error, found.verifier_error_category),
+    ):
+        if error is not None or category is not None:
+            lines += _error(await _whole(log, error), category)
+    lines += _work(found)
+    return lines
+
+
+def _error(text: str, category: str | None) -> Iterator[str]:
+    """An error with its own line ends: the last lines of a build mostly tell why."""
+    first, *rest = escaped(text, lines=True).rstrip("\n").split("\n")
+    yield f"  error ({category}): {first}"
+    for line in rest:
+        yield f"    {line}"
+    yield f"      next: `trialog explain {category}` says what to do"
+
+
+async def _whole(log: EventLog, text: Text | None) -> str:
+    if isinstance(text, BlobRef):
+        return (await log.blobs.get(text)).decode("utf-8", "replace")
+    return text or ""
+
+
+def _verdict(found: Result) -> Iterator[str]:
+    if found.outcome == "scored":
+        source = {"engine": "given by the engine", "verifier": "from the verifier"}
+        said = source.get(found.reward_source or "", "of no source")
+        verdict = "passed" if found.passed else "failed"
+        yield f"  scored: {verdict}, score {number(found.score)}, {said}"
+        others = {k: v for k, v in (found.rewards or {}).items() if k != "reward"}
+        if others:
+            yield "  scores: " + ", ".join(f"{escaped(k)}={v:g}" for k, v in others.items())
+
+
+def _work(found: Result) -> Iterator[str]:
+    """Verifiers, usage, times, warnings, and what could have changed the grade."""
+    for verifier in found.verifiers:
+        parts = [f"score {number(verifier.score)}"]
+        if verifier.exit_code is not None:
+            parts.append(f"exit code {verifier.exit_code}")
+        if verifier.duration_sec is not None:
+            parts.append(f"{verifier.duration_sec:.2f}s")
+        yield f"  verifier {escaped(verifier.name)}: {', '.join(parts)}"
+    if found.usage.model_calls:
+        cost = "" if found.usage.cost_usd is None else f", {found.usage.cost_usd:.4f} USD"
+        yield f"  model calls: {found.usage.model_calls}{cost}"
+    phases = ("build", "start", "agent", "save", "verifier", "total")
+    spent = [(phase, getattr(found.timing, phase)) for phase in phases]
+    yield "  time: " + ", ".join(f"{phase} {s:.2f}s" for phase, s in spent if s is not None)
+    for warning in found.warnings:
+        yield f"  warning ({escaped(warning.code)}): {escaped(text_of(warning.message))}"
+    for tamper in found.tamper:
+        digest = f" (sha256 {tamper.sha256})" if tamper.sha256 else ""
+        yield f"  tamper: {escaped(tamper.path)}: {escaped(tamper.what)}{digest}"
