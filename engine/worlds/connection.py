@@ -34,6 +34,7 @@ from .wire import (
     Query,
     Refused,
     Reset,
+    Unsendable,
     WireError,
     decode_answer,
     frame,
@@ -203,23 +204,25 @@ class HostedWorld:
 
     async def act(self, name: str, arguments: Mapping[str, Any], app: str | None) -> Acted:
         """See WorldClient. Arguments that are no JSON data are refused as the app would."""
+        given = dict(arguments)
         try:
-            plain = msgspec.json.decode(msgspec.json.encode(dict(arguments)), type=dict[str, Any])
-        except (TypeError, ValueError, RecursionError) as error:
-            return Acted(app=app or "", action=name, arguments={}, error=f"{name}: {error}")
-        return await self._ask(
-            Acted,
-            lambda n: Act(id=n, deadline=self._deadline, name=name, arguments=plain, app=app),
-        )
+            return await self._ask(
+                Acted,
+                lambda n: Act(id=n, deadline=self._deadline, name=name, arguments=given, app=app),
+            )
+        except Unsendable as error:
+            return Acted(app=app or "", action=name, arguments=given, error=f"{name}: {error}")
 
     async def query(self, app: str, name: str, arguments: Mapping[str, Any]) -> Any:
         """See WorldClient."""
-        return await self._ask(
-            object,
-            lambda n: Query(
-                id=n, deadline=self._deadline, app=app, name=name, arguments=dict(arguments)
-            ),
-        )
+        given = dict(arguments)
+        try:
+            return await self._ask(
+                object,
+                lambda n: Query(id=n, deadline=self._deadline, app=app, name=name, arguments=given),
+            )
+        except Unsendable as error:
+            raise QueryRefused(f"{name}: {error}") from error
 
     async def final(self) -> dict[str, Any]:
         """See WorldClient."""

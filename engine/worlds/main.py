@@ -99,8 +99,8 @@ def _be_world(
         os.dup2(output, 2)
         os.close(output)
         sys.stdin = open(os.devnull, encoding="utf-8")
-        sys.stdout = open(1, "w", encoding="utf-8", errors="replace", closefd=False)
-        sys.stderr = open(2, "w", encoding="utf-8", errors="replace", closefd=False)
+        sys.stdout = _lines(1)
+        sys.stderr = _lines(2)
         os.environ |= {"TMPDIR": folder, "HOME": folder}
         tempfile.tempdir = None
         os.chdir(folder)
@@ -112,6 +112,11 @@ def _be_world(
             sys.stdout.flush()
             sys.stderr.flush()
         os._exit(code)
+
+
+def _lines(descriptor: int) -> IO[str]:
+    """A text file that is written line by line: what was printed is seen though an app crashes."""
+    return open(descriptor, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)
 
 
 def _watch(child: int, printed: int, requests: int) -> tuple[int, bytes, bool]:

@@ -30,7 +30,7 @@ from .wire import (
     Query,
     Refused,
     Reset,
-    TooLarge,
+    Unsendable,
     WireError,
     body_size,
     decode_request,
@@ -84,7 +84,7 @@ class Serving:
             answer = self._answer(request)
             try:
                 data = frame(answer)
-            except (TooLarge, TypeError, ValueError, RecursionError, OverflowError) as error:
+            except Unsendable as error:
                 app, hook = self._note.read()
                 text = f"app {app!r}: what {hook} led to can't be sent: {error}"
                 data = frame(Faulted(id=request.id, app=app, hook=hook, message=text))

@@ -27,11 +27,8 @@ class WireError(Exception):
     """What came is no message of this protocol."""
 
 
-class TooLarge(WireError):
-    """A message is over the limit."""
-
-    def __init__(self, size: int) -> None:
-        super().__init__(f"a message of {size} bytes; at most {LIMIT} are allowed")
+class Unsendable(Exception):
+    """A message can't be sent: it is too large, or not all of it is JSON data."""
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -154,19 +151,26 @@ class ActionSent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def frame(message: AnyRequest | AnyAnswer) -> bytes:
-    """A message as it goes over the wire. Raises TooLarge; TypeError for what is no JSON data."""
-    body = msgspec.json.encode(message)
+    """A message as it goes over the wire. Raises Unsendable."""
+    try:
+        body = msgspec.json.encode(message)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise Unsendable(str(error)) from error
     if len(body) > LIMIT:
-        raise TooLarge(len(body))
+        raise Unsendable(_over(len(body)))
     return len(body).to_bytes(HEADER, "big") + body
 
 
 def body_size(header: bytes) -> int:
-    """The length that a frame's header tells. Raises TooLarge."""
+    """The length that a frame's header tells. Raises WireError."""
     size = int.from_bytes(header, "big")
     if size > LIMIT:
-        raise TooLarge(size)
+        raise WireError(_over(size))
     return size
+
+
+def _over(size: int) -> str:
+    return f"a message of {size} bytes; at most {LIMIT} are allowed"
 
 
 _requests: msgspec.json.Decoder[AnyRequest] = msgspec.json.Decoder(AnyRequest)
@@ -200,7 +204,7 @@ class Frames:
         self._held += data
 
     def take(self) -> Iterator[bytes]:
-        """The bodies that are whole by now. Raises TooLarge."""
+        """The bodies that are whole by now. Raises WireError."""
         while len(self._held) >= HEADER:
             end = HEADER + body_size(bytes(self._held[:HEADER]))
             if len(self._held) < end:

@@ -23,13 +23,6 @@ from trialog.engine.worlds.world import World
 TEST_IMAGE = os.environ.get("TRIALOG_TEST_IMAGE", "trialog-base:latest")
 DEADLINE = 20.0
 
-IN_SANDBOXES = [
-    pytest.param("bubblewrap", marks=pytest.mark.bubblewrap),
-    pytest.param("docker", marks=pytest.mark.docker),
-]
-APART = [pytest.param("process"), *IN_SANDBOXES]
-"""Ways that have a process of the apps' own."""
-
 
 class Worlds(Protocol):
     """A way to make worlds."""
