@@ -12,6 +12,7 @@ from typing import Any, cast
 import msgspec
 
 from ..events.codes import CATEGORIES
+from .agents import agent_name
 from .errors import ConfigError
 from .job.config import JobConfig
 
@@ -128,6 +129,9 @@ def resolve(
     if not merged.get("tasks"):
         raise ConfigError("no task was given; name a task folder or a folder of tasks")
     config = _converted(merged, file=sweep[0] if sweep else None)
+    # Before duplicates are looked for: two spellings of one path are one agent.
+    names = [agent_name(agent) for agent in config.agents]
+    config = msgspec.structs.replace(config, agents=names)
     _check_ranges(config)
     for agent in config.agents:
         if not _is_policy(agent, config.tasks):

@@ -173,7 +173,7 @@ def describe(event: Event) -> str:
                 return f"sandbox {event.sandbox_id} kept"
             return f"sandbox {event.sandbox_id} removed{_failed(event.error)}"
         case TrialInterrupted():
-            return f"interrupted at stage {event.stage}: {event.reason}"
+            return f"interrupted at stage {event.stage}: {event.reason}{_printed(event.output)}"
         case LeaseTaken():
             return f"{event.worker} has it until {event.until}"
         case LeaseLost():

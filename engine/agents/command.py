@@ -4,23 +4,31 @@ from __future__ import annotations
 
 import hashlib
 import stat
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
 
+import anyio
 from anyio import to_thread
 from msgspec.structs import replace
 
 from ...events.kinds import AgentFailed
 from ..errors import ConfigError
 from ..tasks.scripts import interpreter
-from ..trial.folders import AGENT_FOLDER, ARTIFACTS_FOLDER, TrialFolders
+from ..trial.folders import AGENT_FOLDER, ARTIFACTS_FOLDER
 from .program import run_program
 from .protocol import AgentContext, AgentOutcome
-from .report import ACTIONS_FILE, read_report, report_age
+from .report import Following, report_age
+from .report_file import ACTIONS_FILE
 
 PROGRAM_CAP = 256 * 1024 * 1024
 """Bytes of a program."""
 
+CATCH_UP_SEC = 5.0
+"""For the report of a phase that was cut off."""
+
+_T = TypeVar("_T")
 _NATIVE = b"\x7fELF"
 
 
@@ -29,11 +37,13 @@ class CommandAgent:
 
     version: str | None = None
     needs_solution = False
+    takes_settings = True
 
     def __init__(self, path: Path, data: bytes) -> None:
         self.name = f"command:{path}"
         self.digest: str | None = f"sha256:{hashlib.sha256(data).hexdigest()}"
         self._file = path.name
+        self.program: bytes | None = data
         self._data = data
 
     @classmethod
@@ -42,11 +52,11 @@ class CommandAgent:
         return cls(path, _read_program(path))
 
     async def run(self, context: AgentContext) -> AgentOutcome:
-        """Run the program in the workspace, then read what it reported."""
+        """Run the program in the workspace, and pass on what it reports while it does."""
         folders = context.folders
         began = context.clock.monotonic()
         try:
-            argv = await to_thread.run_sync(self._put, folders)
+            argv = await to_thread.run_sync(self._put, context)
         except OSError as error:
             failed = AgentFailed(
                 error=f"the agent's program could not be copied in: {error}",
@@ -56,27 +66,54 @@ class CommandAgent:
             return AgentOutcome(end=failed)
         env = {
             **context.env,
+            **context.assignment.variables(),
             "TRIALOG_WORKSPACE": folders.workspace,
             "TRIALOG_PROMPT": folders.prompt,
+            "TRIALOG_RUN": folders.run,
             "TRIALOG_ACTIONS": f"{AGENT_FOLDER}/{ACTIONS_FILE}",
             "TRIALOG_ARTIFACTS_DIR": ARTIFACTS_FOLDER,
         }
-        ran = await run_program(
-            context, self._file, argv, env, quiet_for=partial(report_age, folders.agent_logs)
-        )
+        report = Following(context, since=context.clock.now())
+        quiet_for = partial(report_age, folders.agent_logs)
+        run = partial(run_program, context, self._file, argv, env, quiet_for=quiet_for)
+        try:
+            ran = await _beside(report.follow, run)
+        except anyio.get_cancelled_exc_class():
+            with anyio.move_on_after(CATCH_UP_SEC, shield=True):
+                await report.catch_up()
+            raise
         if isinstance(ran, AgentOutcome):
+            await report.catch_up()
             return ran
-        report = await read_report(context, since=ran.exit_action.started_at)
+        await report.finish()
         last = replace(ran.exit_action, turn=report.turns + 1)
-        return AgentOutcome(events=[*report.events, last], end=ran.finished, killed=ran.exit.left)
+        return AgentOutcome(events=[last], end=ran.finished, killed=ran.exit.left)
 
-    def _put(self, folders: TrialFolders) -> list[str]:
-        """Copy the program in; the command that runs it inside."""
+    def _put(self, context: AgentContext) -> list[str]:
+        """Copy the program in, and what it is run for; the command that runs it inside."""
+        folders = context.folders
+        folders.put_run(context.assignment.document())
         program = folders.put_program(self._file, self._data)
         inside = folders.inside(program)
         if self._data.startswith(_NATIVE):
             return [inside]
         return [*interpreter(program), inside]
+
+
+async def _beside(
+    other: Callable[[], Coroutine[Any, Any, None]], work: Callable[[], Awaitable[_T]]
+) -> _T:
+    """Do the work, and the other thing as long as that takes."""
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(other)
+            done = await work()
+            tasks.cancel_scope.cancel()
+    except ExceptionGroup as group:
+        if len(group.exceptions) > 1:
+            raise
+        raise group.exceptions[0] from None  # as if it had been done alone
+    return done
 
 
 def _read_program(path: Path) -> bytes:

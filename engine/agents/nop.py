@@ -12,7 +12,9 @@ class Nop:
     name = "nop"
     version: str | None = None
     digest: str | None = None
+    program: bytes | None = None
     needs_solution = False
+    takes_settings = False
 
     async def run(self, context: AgentContext) -> AgentOutcome:
         """Be done at once."""

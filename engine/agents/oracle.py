@@ -19,7 +19,9 @@ class Oracle:
     name = "oracle"
     version: str | None = None
     digest: str | None = None
+    program: bytes | None = None
     needs_solution = True
+    takes_settings = False
 
     async def run(self, context: AgentContext) -> AgentOutcome:
         """Run the reference solution."""

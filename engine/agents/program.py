@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Literal, assert_never
 
+import anyio
 import msgspec
 
 from ...events.kinds import ActionTaken, AgentFailed, AgentFinished, SandboxLost, TrialEvent
@@ -51,6 +52,9 @@ async def run_program(
     began = clock.monotonic()
     try:
         exit = await context.sandbox.run(command, capture.feed)
+    except anyio.get_cancelled_exc_class():
+        context.cut_off(capture.finish())
+        raise
     except SandboxError as error:
         captured = capture.finish()
         output = await store_output(context.blobs, captured) if captured.total else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -11,9 +12,11 @@ from ...events.clock import Clock
 from ...events.kinds import AgentFailed, AgentFinished, TrialEvent
 from ...events.kinds.parts import Process
 from ...events.log import BlobStore
+from ..output import Captured
 from ..redact import Redactor
 from ..sandbox.protocol import Sandbox
 from ..trial.folders import TrialFolders
+from .assignment import Assignment
 
 
 class AgentContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,6 +26,8 @@ class AgentContext(msgspec.Struct, frozen=True, kw_only=True):
     folders: TrialFolders
     """With `/task/prompt.md` in place, and the solution for an agent that needs it."""
     prompt: str
+    assignment: Assignment
+    """The cell of the matrix: model, parameters, seed and the like."""
     env: dict[str, str] = {}
     """--agent-env."""
     solution_env: dict[str, str] = {}
@@ -39,13 +44,17 @@ class AgentContext(msgspec.Struct, frozen=True, kw_only=True):
     """For the output, which comes in pieces; events and blobs are redacted by the log."""
     spool: Path | None = None
     """A file that the output also goes to while it comes."""
+    emit: Callable[[TrialEvent], None]
+    """Puts what the agent did into the log as it comes to be known, before it has ended."""
+    cut_off: Callable[[Captured], None]
+    """Takes what was printed when the run is cancelled; the engine keeps it."""
 
 
 class AgentOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """How an agent's phase went. Nothing of it is in the log yet."""
+    """How an agent's phase went. Nothing of it is in the log yet but what was emitted."""
 
     events: list[TrialEvent] = []
-    """What it did, and warnings: to append before `end`."""
+    """What else there is to tell: to append before `end`."""
     end: AgentFinished | AgentFailed
     killed: list[Process] = []
     """Processes that it had left running, for ProcessesKilled."""
@@ -70,8 +79,18 @@ class Agent(Protocol):
         ...
 
     @property
+    def program(self) -> bytes | None:
+        """That program, so that the job can keep it."""
+        ...
+
+    @property
     def needs_solution(self) -> bool:
         """Whether the reference solution is put into its sandbox."""
+        ...
+
+    @property
+    def takes_settings(self) -> bool:
+        """Whether a model or parameters can make any difference to what it does."""
         ...
 
     async def run(self, context: AgentContext) -> AgentOutcome:

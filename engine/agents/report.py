@@ -1,35 +1,39 @@
 """What an agent's program says that it did: JSON lines in a file that it may append to.
 
-The file is the agent's, so anything may lie there. What is reported is marked as such: only what
-the engine's own host saw counts as seen.
+What is reported is marked as such: only what the engine's own host saw counts as seen.
 """
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import math
 import os
-import stat
 import time
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
+import anyio
 import msgspec
 from anyio import to_thread
 
 from ...events.clock import format_time, parse_time
-from ...events.kinds import ActionTaken, TrialEvent, WarningRaised
+from ...events.kinds import ActionTaken, WarningRaised
 from ...events.values import without_surrogates
 from ..sandbox.protocol import TreeTooLarge
 from ..stored import store_json, store_text
 from ..trial.folders import AGENT_FOLDER
 from .protocol import AgentContext
-
-ACTIONS_FILE = "actions.jsonl"
+from .report_file import ACTIONS_FILE, Piece, read_piece
 
 REPORT_CAP = 16 * 1024 * 1024
 """Bytes of the report that are read."""
+LOOK_SEC = 0.25
+PIECE = 1024 * 1024
+"""Bytes that are read at one look."""
 MOST_ACTIONS = 10_000
 MOST_WARNINGS = 20
 """Malformed lines that are named one by one."""
@@ -53,22 +57,6 @@ class ReportedAction(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """A report as events."""
-
-    events: list[TrialEvent]
-    turns: int
-    """How many actions there are."""
-
-
-class _Lines(msgspec.Struct, frozen=True, kw_only=True):
-    data: bytes = b""
-    remark: str | None = None
-    """What is missing of it."""
-    denied: bool = False
-    """It is another user's, and this process may not read it."""
-
-
 async def report_age(folder: Path) -> float:
     """Seconds since something was last reported; infinite where nothing was."""
     return await to_thread.run_sync(_age, folder / ACTIONS_FILE)
@@ -81,83 +69,112 @@ def _age(path: Path) -> float:
         return math.inf
 
 
-async def read_report(context: AgentContext, *, since: str) -> Report:
-    """The report of a phase that is over and began at `since`."""
-    lines = await to_thread.run_sync(_read, context.folders.agent_logs)
-    if lines.denied:
-        lines = await _fetch(context)
-    events: list[TrialEvent] = []
-    turns = malformed = 0
-    remark = lines.remark
-    for number, line in enumerate(lines.data.split(b"\n"), 1):
-        if not line.strip():
-            continue
-        if turns >= MOST_ACTIONS:
+class Following:
+    """Puts into the log what a program reports, while it works and once it has ended.
+
+    What is there is read from the first byte on, once: what was emitted stands, whatever the agent
+    does to the file afterwards.
+    """
+
+    def __init__(self, context: AgentContext, *, since: str) -> None:
+        self._context = context
+        self._folder = context.folders.agent_logs
+        self._since = since
+        """When the phase began."""
+        self.turns = 0
+        """How many actions there were."""
+        self._taken = 0
+        """Bytes; all of whole lines."""
+        self._digest = hashlib.sha256()
+        """Over those bytes."""
+        self._lines = 0
+        self._malformed = 0
+        self._full = False
+
+    async def follow(self) -> None:
+        """Emit each step as it is reported, until cancelled."""
+        while True:
+            await anyio.sleep(LOOK_SEC)
+            await self._look()
+
+    async def catch_up(self) -> None:
+        """Emit the whole lines that are there by now, for a phase that was cut off."""
+        before = -1
+        while before != self._taken:
+            before = self._taken
+            await self._look()
+
+    async def finish(self) -> None:
+        """The phase is over: emit the rest, and say what of the report could not be used."""
+        piece = await to_thread.run_sync(read_piece, self._folder, 0, REPORT_CAP + 1)
+        if piece.denied:
+            piece = await self._fetch()
+        remark, data = piece.remark, piece.data
+        if len(data) > REPORT_CAP:
+            data = data[: data.rfind(b"\n", 0, REPORT_CAP) + 1]
+            remark = f"only the first {REPORT_CAP // 2**20} MiB of the report are kept"
+        if piece.remark is None:
+            if await to_thread.run_sync(self._begins_as_read, data):
+                await self._take(data[self._taken :])
+            else:
+                remark = (
+                    f"the report was changed after its first {self._lines} lines had been read; "
+                    "they stand, and the rest was not read"
+                )
+        if self._malformed > MOST_WARNINGS:
+            total = f"{self._malformed} lines of the agent's report are no actions"
+            self._context.emit(_warning("agent_report_malformed", total))
+        if self._full:
             remark = f"only the first {MOST_ACTIONS} actions are kept"
-            break
-        action = _parse(line)
-        if isinstance(action, str):
-            malformed += 1
-            if malformed <= MOST_WARNINGS:
-                events.append(_malformed(number, action, line))
-            continue
-        turns += 1
-        events.append(await _taken(action, turns, since, context))
-    if malformed > MOST_WARNINGS:
-        events.append(
-            _warning(
-                "agent_report_malformed", f"{malformed} lines of the agent's report are no actions"
-            )
-        )
-    if remark is not None:
-        events.append(_warning("agent_report_cut", remark))
-    return Report(events=events, turns=turns)
+        if remark is not None:
+            self._context.emit(_warning("agent_report_cut", remark))
 
+    async def _look(self) -> None:
+        """Emit the whole lines that came since the last look, or some of them."""
+        most = min(PIECE, REPORT_CAP - self._taken)
+        if self._full or most <= 0:
+            return
+        piece = Piece()
+        with suppress(OSError):  # `finish` will tell
+            piece = await to_thread.run_sync(read_piece, self._folder, self._taken, most)
+        await self._take(piece.data[: piece.data.rfind(b"\n") + 1])
 
-def _read(folder: Path) -> _Lines:
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        fd = os.open(folder, flags | os.O_DIRECTORY)
-    except OSError as error:
-        return _Lines(remark=f"the report can't be read: {error.strerror}")
-    try:
-        status = os.lstat(ACTIONS_FILE, dir_fd=fd)
-        if not stat.S_ISREG(status.st_mode):
-            return _Lines(remark="the report is no regular file and was not read")
-        file = os.open(ACTIONS_FILE, flags | os.O_NONBLOCK | os.O_NOCTTY, dir_fd=fd)
-    except FileNotFoundError:
-        return _Lines()
-    except PermissionError as error:
-        return _Lines(denied=True, remark=f"the report can't be read: {error.strerror}")
-    except OSError as error:
-        return _Lines(remark=f"the report can't be read: {error.strerror}")
-    finally:
-        os.close(fd)
-    return _bounded(file)
+    def _begins_as_read(self, data: bytes) -> bool:
+        return hashlib.sha256(data[: self._taken]).digest() == self._digest.digest()
 
+    async def _take(self, data: bytes) -> None:
+        """Emit lines. What was emitted and what was read stay in step if this is cancelled."""
+        for line in io.BytesIO(data):
+            await anyio.lowlevel.checkpoint()
+            if line.strip():
+                if self.turns >= MOST_ACTIONS:
+                    self._full = True
+                    return
+                text = line.removesuffix(b"\n")
+                action = _parse(text)
+                if isinstance(action, str):
+                    self._malformed += 1
+                    if self._malformed <= MOST_WARNINGS:
+                        self._context.emit(_malformed(self._lines + 1, action, text))
+                else:
+                    step = await _taken(action, self.turns + 1, self._since, self._context)
+                    self.turns += 1
+                    self._context.emit(step)
+            self._lines += 1
+            self._taken += len(line)
+            self._digest.update(line)
 
-async def _fetch(context: AgentContext) -> _Lines:
-    """The report, through the sandbox."""
-    copy = context.folders.scratch / f".fetched-{ACTIONS_FILE}"
-    path = f"{AGENT_FOLDER}/{ACTIONS_FILE}"
-    try:
-        skipped = await context.sandbox.copy_file(path, copy, cap=REPORT_CAP)
-    except TreeTooLarge:
-        return _Lines(remark=f"the report is over {REPORT_CAP // 2**20} MiB and can't be read")
-    if skipped:
-        return _Lines(remark=f"the report can't be read: {skipped[0].reason}")
-    return await to_thread.run_sync(_bounded, copy)
-
-
-def _bounded(file: int | Path) -> _Lines:
-    with open(file, "rb") as report:
-        data = report.read(REPORT_CAP + 1)
-    if len(data) <= REPORT_CAP:
-        return _Lines(data=data)
-    whole = data[:REPORT_CAP].rpartition(b"\n")[0]
-    return _Lines(
-        data=whole, remark=f"only the first {REPORT_CAP // 2**20} MiB of the report are kept"
-    )
+    async def _fetch(self) -> Piece:
+        """The report, through the sandbox."""
+        copy = self._context.folders.scratch / f".fetched-{ACTIONS_FILE}"
+        path = f"{AGENT_FOLDER}/{ACTIONS_FILE}"
+        try:
+            skipped = await self._context.sandbox.copy_file(path, copy, cap=REPORT_CAP)
+        except TreeTooLarge:
+            return Piece(remark=f"the report is over {REPORT_CAP // 2**20} MiB and can't be read")
+        if skipped:
+            return Piece(remark=f"the report can't be read: {skipped[0].reason}")
+        return Piece(data=await to_thread.run_sync(copy.read_bytes))
 
 
 def _parse(line: bytes) -> ReportedAction | str:

@@ -12,10 +12,13 @@ from ...events.codec import decode_or_none
 from ...events.kinds import (
     AgentFailed,
     AgentFinished,
+    AgentStarted,
     TrialFinished,
+    TrialInterrupted,
     TrialStarted,
     VerifierFailed,
     VerifierScored,
+    VerifierStarted,
 )
 from ...events.kinds.parts import Output
 from ...events.log import EventLog
@@ -26,6 +29,9 @@ from .text import escaped
 __all__ = ("printed", "recorded_output", "show_output")
 
 _LOOK_SEC = 0.1
+_AGENTS = (AgentStarted, (AgentFinished, AgentFailed), "agent")
+_VERIFIERS = (VerifierStarted, (VerifierScored, VerifierFailed), "verifying")
+"""A phase's first event, its last ones, and its stage."""
 _CHUNK = 64 * 1024
 
 
@@ -42,8 +48,7 @@ async def show_output(request: Request, trial: str, *, verifier: bool, follow: b
             return 0
         live = await _live_file(session, name, verifier=verifier)
         if live is None:
-            who = "verifier" if verifier else "agent"
-            raise NotFound(f"trial {name}: its {who} has printed nothing that is recorded")
+            raise NotFound(await _nothing(session.log, name, verifier=verifier))
         _write(session, printed(await to_thread.run_sync(live.read_bytes)))
     return 0
 
@@ -59,19 +64,46 @@ def _write(session: Session, text: str) -> None:
 
 
 async def recorded_output(log: EventLog, trial: str, *, verifier: bool) -> Output | None:
-    """The newest output that the log has of the agent or of the verifier."""
-    kinds = (VerifierScored, VerifierFailed) if verifier else (AgentFinished, AgentFailed)
+    """The newest output that the log has of the agent or of the verifier.
+
+    Of one that was cut off, it is what it had printed until then.
+    """
+    begun, ended, stage = _VERIFIERS if verifier else _AGENTS
     found: Output | None = None
+    cut: Output | None = None
     continued: str | None = None
     for event in await log.read(f"trial/{trial}"):
         payload = decode_or_none(event)
         if isinstance(payload, TrialStarted) and payload.continues is not None:
             continued = payload.continues.stream.removeprefix("trial/")
-        elif isinstance(payload, kinds):
+        elif isinstance(payload, ended):
             found = payload.output or found
-    if found is None and continued is not None:
+        elif isinstance(payload, TrialInterrupted) and payload.stage == stage:
+            cut = payload.output
+        elif isinstance(payload, begun):
+            cut = None
+    if cut is None and found is None and continued is not None:
         return await recorded_output(log, continued, verifier=verifier)
-    return found
+    return cut or found
+
+
+async def _nothing(log: EventLog, trial: str, *, verifier: bool) -> str:
+    """Why there is nothing to show."""
+    who = "verifier" if verifier else "agent"
+    begun, ended, _ = _VERIFIERS if verifier else _AGENTS
+    lost = False
+    for event in await log.read(f"trial/{trial}"):
+        payload = decode_or_none(event)
+        if isinstance(payload, begun):
+            lost = True
+        elif isinstance(payload, (*ended, TrialInterrupted)):
+            lost = False
+    if lost:
+        return (
+            f"trial {trial}: its engine was killed while the {who} worked, so what it had printed "
+            "is lost"
+        )
+    return f"trial {trial}: its {who} has printed nothing that is recorded"
 
 
 async def _ended(log: EventLog, trial: str) -> bool:

@@ -11,8 +11,10 @@ import msgspec
 from anyio import to_thread
 
 from ...events.clock import RandomIds, SystemClock
+from ..agents import Agent, agent_name
 from ..environment import assignments, find_secrets, read_env_file
 from ..errors import ConfigError
+from ..job.agents import load_agents
 from ..job.api import Services, cancel_job, plan_resume, resume_job, run_job
 from ..job.config import JobConfig
 from ..job.environment import unseal
@@ -101,7 +103,8 @@ async def run_trials(
     config = await to_thread.run_sync(partial(_configured, words, given, variables, earlier))
     chosen = await to_thread.run_sync(partial(choose_tasks, config, request.here))
     tasks = chosen.scripted
-    _tell_changes(request, tasks, earlier)
+    agents = await load_agents(config)
+    _tell_changes(request, tasks, agents, earlier)
     backend = await choose(
         config.sandbox if tasks else "in-process",
         default_image=config.image,
@@ -143,6 +146,8 @@ class _Earlier(NamedTuple):
     job: str
     config: JobConfig
     digests: dict[str, str]
+    programs: dict[str, str | None]
+    """Digests of the agents' programs, by their names."""
 
 
 async def _recorded(request: Request, job: str) -> _Earlier:
@@ -154,7 +159,12 @@ async def _recorded(request: Request, job: str) -> _Earlier:
     config = msgspec.structs.replace(
         config, tasks=[task.path for task in started.tasks], include=[], exclude=[], limit=None
     )
-    return _Earlier(name, config, {task.task: task.digest for task in started.tasks})
+    return _Earlier(
+        name,
+        config,
+        {task.task: task.digest for task in started.tasks},
+        {agent_name(taken.agent): taken.digest for taken in started.agents},
+    )
 
 
 def _configured(
@@ -181,14 +191,27 @@ def _configured(
     return msgspec.structs.replace(config, image=image)
 
 
-def _tell_changes(request: Request, tasks: Sequence[Task], earlier: _Earlier | None) -> None:
-    for task in tasks if earlier else ():
-        assert earlier is not None
-        if earlier.digests.get(task.name, task.digest) != task.digest:
-            request.terminal.message(
-                f"warning: task {escaped(task.name)} is not as it was in {escaped(earlier.job)}; "
-                "its files of today are used"
-            )
+def _tell_changes(
+    request: Request,
+    tasks: Sequence[Task],
+    agents: Mapping[str, Agent],
+    earlier: _Earlier | None,
+) -> None:
+    """Say which tasks and programs are not what they were when the earlier job took them."""
+    if earlier is None:
+        return
+    changed = [
+        f"task {task.name} is not as it was in {earlier.job}; its files of today are used"
+        for task in tasks
+        if earlier.digests.get(task.name, task.digest) != task.digest
+    ]
+    changed += [
+        f"agent {name} is not as it was in {earlier.job}; its program of today is used"
+        for name, agent in agents.items()
+        if earlier.programs.get(name, agent.digest) != agent.digest
+    ]
+    for message in changed:
+        request.terminal.message(f"warning: {escaped(message)}")
 
 
 async def resume_trials(

@@ -8,6 +8,7 @@ and at the end, before anyone is told.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import anyio
 import structlog
@@ -25,7 +26,7 @@ from ...events.kinds import (
     TrialUnscored,
     WorkspaceHardened,
 )
-from ..agents import AgentContext
+from ..agents import AgentContext, Assignment
 from ..errors import SandboxGone
 from ..sandbox.protocol import Sandbox
 from ..tasks.environment import resolve_env
@@ -46,6 +47,7 @@ from .history import History
 from .place import Place
 from .plan import PlannedSlot
 from .slot import AgentSlot
+from .stages import detail, stage
 from .state import slot_seed
 from .tasks import TaskInJob
 
@@ -124,15 +126,32 @@ class SandboxTrial(History):
     async def _run(self) -> None:
         self._begin()
         solution = self.task.task.solution if self.agent.needs_solution else None
-        self.note(*await self.place.start("agent", solution=solution))
-        if self.place.sandbox is None:
+        if not await self._start("agent", solution=solution):
             return
+        assert self.place.sandbox is not None
         if not await self._work(self.place.sandbox):
             return
         if not await self._save(self.place.sandbox):
             return
         self.slot.give_back()
         await self._judge(self.place.sandbox)
+
+    async def _start(
+        self,
+        purpose: Literal["agent", "verifier"],
+        *,
+        solution: Path | None = None,
+        workspace: Path | None = None,
+    ) -> bool:
+        """Have a sandbox; False when there is none."""
+        detail("sandbox wanted", trial=self.trial, purpose=purpose)
+        self.note(*await self.place.start(purpose, solution=solution, workspace=workspace))
+        made = self.place.sandbox
+        if made is None:
+            stage("no sandbox", trial=self.trial, purpose=purpose)
+            return False
+        stage("sandbox made", trial=self.trial, sandbox=made.id, purpose=purpose)
+        return True
 
     def _begin(self) -> None:
         self.begin(
@@ -152,11 +171,14 @@ class SandboxTrial(History):
     async def _work(self, sandbox: Sandbox) -> bool:
         """Let the agent work; False when there is nothing to grade."""
         job, settings, agent = self.job, self.task.task.settings, self.agent
-        model = self.scheduled.slot.model
+        slot = self.scheduled.slot
         await self.tell(
-            AgentStarted(name=agent.name, version=agent.version, model=model, digest=agent.digest)
+            AgentStarted(
+                name=agent.name, version=agent.version, model=slot.model, digest=agent.digest
+            )
         )
         limit = settings.agent.timeout_sec * job.config.timeout_multiplier
+        stage("agent started", trial=self.trial, agent=agent.name, timeout=limit)
         context = AgentContext(
             sandbox=sandbox,
             folders=self.place.folders,
@@ -171,6 +193,15 @@ class SandboxTrial(History):
             clock=job.clock,
             redactor=job.redactor,
             spool=self.place.scratch / "agent.log",
+            assignment=Assignment(
+                task=slot.task,
+                attempt=slot.attempt,
+                model=slot.model,
+                parameters=slot.parameters,
+                seed=slot_seed(job.config, slot),
+            ),
+            emit=self.note,
+            cut_off=self.cut_phase,
         )
         begun = job.clock.monotonic()
         try:
@@ -181,12 +212,20 @@ class SandboxTrial(History):
             duration = round(job.clock.monotonic() - begun, 6)
             self.note(
                 SandboxLost(sandbox_id=sandbox.id, phase="agent", error=str(error)),
-                AgentFailed(error=str(error), category=error.category, duration=duration),
-            )
+                AgentFailed(
+                    error=str(error), category=error.category, duration=duration,
+                    output=await self.printed(),
+                ),
+            )  # fmt: skip
             return False
         self.note(*outcome.events, outcome.end)
+        seconds = outcome.end.duration
         if isinstance(outcome.end, AgentFailed):
+            stage("agent failed", trial=self.trial, why=outcome.end.category, seconds=seconds)
             return False
+        how = outcome.end.ended_by
+        stage("agent ended", trial=self.trial, ended_by=how, seconds=seconds)
+        detail("processes killed", trial=self.trial, processes=len(outcome.killed))
         self.note(ProcessesKilled(processes=outcome.killed))
         return True
 
@@ -216,6 +255,7 @@ class SandboxTrial(History):
             self._lost(sandbox, error, "save")
             return False
         self.note(*events)
+        stage("work saved", trial=self.trial)
         return True
 
     def _lost(self, sandbox: Sandbox, error: SandboxGone, phase: str) -> None:
@@ -243,9 +283,11 @@ class SandboxTrial(History):
         removed = [found.path for found in tampered]
         duration = round(job.clock.monotonic() - begun, 6)
         self.note(*tampered, WorkspaceHardened(removed=removed, duration=duration))
+        detail("workspace hardened", trial=self.trial, removed=len(removed))
         verifier = self._verifier()
         async with job.verifier_slots:
             await self.tell(verifier.started())
+            stage("verifier started", trial=self.trial, verifier=verifier.name)
             try:
                 with anyio.fail_after(self._patience(verifier.timeout)):
                     result = await run_script_verifier(
@@ -256,11 +298,13 @@ class SandboxTrial(History):
                         clock=job.clock,
                         redactor=job.redactor,
                         spool=self.place.scratch / "verifier.log",
+                        cut_off=self.cut_phase,
                     )
             except TimeoutError:
                 self._lost(sandbox, _stuck(sandbox, "verifier"), "verifier")
                 return
         self.command(Record(result.events), Conclude())
+        stage("verifier ended", trial=self.trial, verifier=verifier.name)
 
     def _verifier(self) -> ScriptVerifier:
         job, settings = self.job, self.task.task.settings.verifier
@@ -289,9 +333,9 @@ class SandboxTrial(History):
         await self.place.make_scratch()
         archive = self.place.scratch / "saved.tar.zst"
         await blobs.copy_to(self.work.archive, archive)
-        self.note(*await self.place.start("verifier", workspace=archive))
-        if self.place.sandbox is None:
+        if not await self._start("verifier", workspace=archive):
             return
+        assert self.place.sandbox is not None
         for artifact in self.work.artifacts.artifacts if self.work.artifacts else []:
             path = self.place.folders.artifacts / artifact.path
             await to_thread.run_sync(_make_parent, path)

@@ -9,16 +9,18 @@ import structlog
 from ...events.envelope import Appended
 from ...events.errors import LogError
 from ...events.kinds import TrialEvent, TrialScheduled, TrialStarted, WarningRaised
-from ...events.kinds.parts import Continues
+from ...events.kinds.parts import Continues, Output
 from ...projections.errors import FilesUnwritable
+from ..output import Captured, store_output
 from ..tasks.model import TaskWarning
 from ..trial.decide import Command, Record
 from ..trial.record import TrialRecord
 from ..trial.state import TrialState
 from .context import JobContext
-from .ending import TrialEnd, command_to_cut_off
+from .ending import TrialEnd, commands_to_cut_off
 from .report import Notice, TrialBegan
 from .slot import AgentSlot
+from .stages import stage
 
 
 class History:
@@ -33,6 +35,7 @@ class History:
         self.trial = scheduled.trial
         self.record = TrialRecord(job.log, self.trial, clock=job.clock, ids=job.ids, state=state)
         self._newest: Awaitable[Appended] | None = None
+        self._cut: Captured | None = None
 
     def command(self, *commands: Command) -> None:
         """Queue what the commands lead to."""
@@ -79,15 +82,27 @@ class History:
     def announce(self) -> None:
         """Tell those who watch that it goes on."""
         slot = self.scheduled.slot
-        stage = self.record.state.stage.name.lower()
-        self.job.watch(TrialBegan(trial=self.trial, task=slot.task, agent=slot.agent, stage=stage))
+        at = self.record.state.stage.name.lower()
+        self.job.watch(TrialBegan(trial=self.trial, task=slot.task, agent=slot.agent, stage=at))
+
+    def cut_phase(self, printed: Captured) -> None:
+        """Keep what a phase had printed that is cut off."""
+        self._cut = printed
+
+    async def printed(self) -> Output | None:
+        """What the phase that was cut off had printed, stored."""
+        if self._cut is None:
+            return None
+        return await store_output(self.job.log.blobs, self._cut)
 
     async def cut_off(self) -> None:
         """The trial was cancelled under way: say so in its stream."""
+        cancelled = self.job.interruption.cancelled
         try:
-            self.command(command_to_cut_off(cancelled=self.job.interruption.cancelled))
+            output = await self.printed()
+            self.command(*commands_to_cut_off(cancelled=cancelled, output=output))
             await self.settle()
-            if self.job.interruption.cancelled:
+            if cancelled:
                 await self.write_files()
         except LogError as error:
             structlog.get_logger().info("cut-off not recorded", trial=self.trial, why=str(error))
@@ -102,6 +117,7 @@ class History:
         except FilesUnwritable as error:
             self.job.watch(Notice(level="error", message=str(error)))
         else:
+            stage("files written", trial=self.trial)
             for problem in report.problems:
                 self.job.watch(Notice(level="error", message=str(problem)))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 
 import msgspec
@@ -14,8 +14,9 @@ from msgspec.structs import replace
 
 from ...events.kinds import JobResumed, JobStarted
 from ...projections.writer import JobFiles
-from ..agents import Agent, agent_by_name
+from ..agents import Agent
 from ..tasks.model import Task
+from .agents import load_agents, open_agents, spelled_alike, take_agents, unused_settings
 from .config import JobConfig
 from .environment import seal
 from .episode_task import EpisodeTask
@@ -34,9 +35,18 @@ from .tasks import take
 
 
 async def run_job(
-    services: Services, config: JobConfig, tasks: Sequence[Task | EpisodeTask], watch: Watcher
+    services: Services,
+    config: JobConfig,
+    tasks: Sequence[Task | EpisodeTask],
+    watch: Watcher,
+    *,
+    agents: Mapping[str, Agent] | None = None,
 ) -> JobResult:
-    """Run a new job to its end. Raises ConfigError before anything is written."""
+    """Run a new job to its end. Raises ConfigError before anything is written.
+
+    `agents` are the configuration's, where the caller has loaded them already.
+    """
+    config = spelled_alike(config)
     scripted = [task for task in tasks if not isinstance(task, EpisodeTask)]
     episodes = [task for task in tasks if isinstance(task, EpisodeTask)]
     refuse_unsupported(
@@ -44,7 +54,8 @@ async def run_job(
         episodes=[task.view.name for task in episodes], policies=services.policies.keys(),
     )  # fmt: skip
     live = {task.view.name: task for task in episodes if task.live}
-    agents = await _agents(config) if scripted else {}
+    if agents is None:
+        agents = await load_agents(config) if scripted else {}
     services = replace(services, agent_env=config.agent_env, verifier_env=config.verifier_env)
     config = replace(
         config,
@@ -66,8 +77,11 @@ async def run_job(
             slots=sum(1 for _ in slots(config, [t.task for t in snapshots])),
             pid=os.getpid(),
             host=socket.gethostname(),
+            agents=await take_agents(agents, log.blobs),
         )
         await record.append(0, started)
+        for message in unused_settings(config, agents):
+            watch(Notice(level="warning", message=message))
         for task in scripted:
             for warning in task.warnings:
                 watch(Notice(level="warning", message=f"task {task.name}: {warning.message}"))
@@ -76,10 +90,6 @@ async def run_job(
             services=services, config=config, started=started, record=record, plan=planned,
             agents=agents, watch=watch, since=1, resumed=False, live=live,
         ).run()  # fmt: skip
-
-
-async def _agents(config: JobConfig) -> dict[str, Agent]:
-    return {name: await to_thread.run_sync(agent_by_name, name) for name in config.agents}
 
 
 def _versions() -> dict[str, str]:
@@ -109,7 +119,7 @@ async def resume_job(
         assert state.started is not None
         config = msgspec.convert(state.started.config, JobConfig)
         scripted = any(task.layout != "project" for task in state.started.tasks)
-        agents = await _agents(config) if scripted else {}
+        agents = await open_agents(state.started, config, log.blobs) if scripted else {}
         planned = await plan(log, state, only)
         record = JobRecord(log, job, clock=services.clock, ids=services.ids, version=state.version)
         actions: dict[str, int] = {}

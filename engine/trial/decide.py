@@ -55,7 +55,7 @@ from ...events.kinds import (
     WorkspaceHardened,
     WorkspaceSaved,
 )
-from ...events.kinds.parts import Criterion
+from ...events.kinds.parts import Criterion, Output
 from ...events.values import escape
 from ..errors import CommandRefused
 from .state import Stage, TrialState, evolve
@@ -83,6 +83,8 @@ class Interrupt(msgspec.Struct, frozen=True):
     """The execution stops here for now."""
 
     reason: str
+    output: Output | None = None
+    """What the phase that was under way had printed."""
 
 
 Command: TypeAlias = Record | Score | Conclude | Cancel | Interrupt
@@ -108,10 +110,11 @@ def decide(state: TrialState, command: Command) -> list[TrialEvent]:
             if state.stage is Stage.FINISHED:
                 return []
             return [TrialFinished(outcome="cancelled")]
-        case Interrupt(reason):
+        case Interrupt(reason, output):
             if state.stage in (Stage.NEW, Stage.FINISHED):
                 return []
-            return [TrialInterrupted(reason=reason, stage=state.stage.name.lower())]
+            stage = state.stage.name.lower()
+            return [TrialInterrupted(reason=reason, stage=stage, output=output)]
         case _:
             assert_never(command)
 

@@ -130,6 +130,17 @@ class TrialFolders:
         program.chmod(0o755)
         return program
 
+    @property
+    def run(self) -> str:
+        """The path inside of the file that `put_run` writes."""
+        return f"{self.task_target}/run.json"
+
+    def put_run(self, data: bytes) -> None:
+        """Put what the run is about beside the prompt; blocks."""
+        file = self.task / "run.json"
+        file.write_bytes(data)
+        file.chmod(0o644)
+
     def inside(self, path: Path) -> str:
         """The path inside of a file in the task's folder."""
         return f"{self.task_target}/{path.relative_to(self.task)}"

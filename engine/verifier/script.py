@@ -5,10 +5,11 @@ Nothing here touches the log: blobs are stored, and the events that name them ar
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+import anyio
 import msgspec
 from anyio import to_thread
 
@@ -25,7 +26,7 @@ from ...events.kinds.parts import Output, Process, SavedFile
 from ...events.log import BlobStore
 from ...events.values import INLINE_LIMIT, Json, escape
 from ..errors import SandboxError, SandboxGone
-from ..output import OutputCapture, store_output
+from ..output import Captured, OutputCapture, store_output
 from ..redact import Redactor
 from ..sandbox.protocol import Command, Sandbox, TreeTooLarge
 from ..stored import store_json
@@ -142,12 +143,14 @@ async def run_script_verifier(
     clock: Clock,
     redactor: Redactor | None = None,
     spool: Path | None = None,
+    cut_off: Callable[[Captured], None] | None = None,
 ) -> ScriptResult:
     """Copy the verifier's files in, run the script in the workspace, read and judge the reward.
 
     The agent's phase must have been closed (`TrialFolders.close_agent_phase`). A fault of the
     sandbox, of the transfer or of the files' digests wins over any reward that may be there.
-    `spool` is a file that the output also goes to while it comes.
+    `spool` is a file that the output also goes to while it comes. `cut_off` takes what was printed
+    when this is cancelled.
     """
     began = clock.monotonic()
     capture = OutputCapture(redactor=redactor, spool=spool, monotonic=clock.monotonic)
@@ -169,6 +172,10 @@ async def run_script_verifier(
         command = await to_thread.run_sync(_command, script, folders)
         exit = await sandbox.run(command, capture.feed)
         files = await _read_files(sandbox, folders)
+    except anyio.get_cancelled_exc_class():
+        if cut_off is not None:
+            cut_off(capture.finish())
+        raise
     except SandboxError as error:
         return await fail(error, error.category)
     except VerifierDigestMismatch as error:

@@ -28,6 +28,19 @@ class TaskSnapshot(Part, frozen=True, kw_only=True):
     """SHA-256 of each verifier file by its path."""
 
 
+class AgentSnapshot(Part, frozen=True, kw_only=True):
+    """An agent as the job took it when it started."""
+
+    agent: str
+    """As the configuration names it."""
+    name: str
+    """As results show it."""
+    digest: str | None = None
+    """SHA-256 of its program."""
+    program: BlobRef | None = None
+    """Its program; null where it is a part of trialog."""
+
+
 class JobStarted(Payload, frozen=True, kw_only=True):
     """A job began; from here on nothing outside the log decides what it runs. By the job runner."""
 
@@ -43,6 +56,8 @@ class JobStarted(Payload, frozen=True, kw_only=True):
     """How many slots the matrix has."""
     pid: int
     host: str
+    agents: list[AgentSnapshot] = []
+    """What each agent runs; older logs have none, and name programs by their paths alone."""
 
 
 class TrialScheduled(Payload, frozen=True, kw_only=True):

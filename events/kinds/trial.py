@@ -6,7 +6,7 @@ from typing import Literal
 
 from ..payload import Payload
 from ..values import BlobRef, Text
-from .parts import Continues, Limits, Process, SavedFile, SkippedPath, Slot
+from .parts import Continues, Limits, Output, Process, SavedFile, SkippedPath, Slot
 
 
 class TrialStarted(Payload, frozen=True, kw_only=True):
@@ -182,6 +182,8 @@ class TrialInterrupted(Payload, frozen=True, kw_only=True):
     reason: str
     stage: str
     """The last durable stage."""
+    output: Output | None = None
+    """What the phase that was cut off had printed; null where nothing is known of that."""
 
 
 class LeaseTaken(Payload, frozen=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from anyio import to_thread
 
-from trialog.engine.agents import AgentContext, AgentOutcome, agent_by_name
+from trialog.engine.agents import AgentContext, AgentOutcome, Assignment, agent_by_name
 from trialog.engine.errors import SandboxError, SandboxGone, SandboxStartTimeout
 from trialog.engine.redact import Redactor
 from trialog.engine.sandbox.protocol import Exit
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
     from conftest import Bench
 
 
+def unexpected(what: object) -> None:
+    """For what must not come."""
+    raise AssertionError(what)
+
+
 def context(bench: Bench, **fields: Any) -> AgentContext:
     """What an agent gets."""
     settings: dict[str, Any] = {
@@ -30,6 +36,9 @@ def context(bench: Bench, **fields: Any) -> AgentContext:
         "timeout": 30.0,
         "blobs": bench.blobs,
         "clock": bench.clock,
+        "assignment": Assignment(task="t", attempt=1),
+        "emit": unexpected,
+        "cut_off": unexpected,
     }
     return AgentContext(**settings | fields)
 
@@ -144,7 +153,26 @@ async def test_oracle_in_a_sandbox_that_fails(bench: Bench, tmp_path: Path) -> N
     assert (outcome.end.category, outcome.end.output) == ("sandbox_lost", None)
 
 
-# command
+# command: what it is told
+
+
+def test_what_no_variable_can_hold() -> None:
+    """Names that only differ in case, NULs and huge values are left to the file.
+
+    So a program is started whatever the matrix holds.
+    """
+    told = Assignment(
+        task="t",
+        attempt=1,
+        parameters={"a": 1, "A": 2, "nul": "x\0y", "long": "x" * 70_000, "b": 3, "": 4, "ü": 5},
+    )
+    assert sorted(told.variables()) == [
+        "TRIALOG_ATTEMPT", "TRIALOG_PARAM_B", "TRIALOG_TASK",
+    ]  # fmt: skip
+    assert json.loads(told.document())["parameters"] == told.parameters
+
+
+# command: how it runs
 
 
 async def test_command_gets_the_prompt(bench: Bench, tmp_path: Path) -> None:
@@ -161,10 +189,47 @@ async def test_command_gets_the_prompt(bench: Bench, tmp_path: Path) -> None:
     assert await bench.blobs.get(end.output.blob) == b"env\n"
     assert bench.sandbox.commands[0].env == {
         "GIVEN": "env",
+        "TRIALOG_TASK": "t",
+        "TRIALOG_ATTEMPT": "1",
+        "TRIALOG_PARAMETERS": "{}",
         "TRIALOG_WORKSPACE": "/app",
         "TRIALOG_PROMPT": "/task/prompt.md",
+        "TRIALOG_RUN": "/task/run.json",
         "TRIALOG_ACTIONS": "/logs/agent/actions.jsonl",
         "TRIALOG_ARTIFACTS_DIR": "/logs/artifacts",
+    }
+
+
+async def test_command_is_told_what_it_runs_for(bench: Bench, tmp_path: Path) -> None:
+    """Model, parameters, seed, task and attempt are in its environment and in a file."""
+    await bench.prepare()
+    spec = make_program(tmp_path / "agent.sh", 'env > env.txt; cp "$TRIALOG_RUN" run.json')
+    told = Assignment(
+        task="t",
+        attempt=2,
+        model="m-1",
+        parameters={"temperature": 0.5, "effort": "high", "deep": {"a": [1]}, "top-p": 1},
+        seed=7,
+    )
+    await work(bench, spec, assignment=told, env={"TRIALOG_MODEL": "of mine"})
+    lines = (bench.workspace / "env.txt").read_text().splitlines()
+    assert {
+        "TRIALOG_MODEL=m-1",
+        'TRIALOG_PARAMETERS={"temperature":0.5,"effort":"high","deep":{"a":[1]},"top-p":1}',
+        "TRIALOG_PARAM_TEMPERATURE=0.5",
+        "TRIALOG_PARAM_EFFORT=high",
+        'TRIALOG_PARAM_DEEP={"a":[1]}',
+        "TRIALOG_SEED=7",
+        "TRIALOG_TASK=t",
+        "TRIALOG_ATTEMPT=2",
+    } <= set(lines)
+    assert not [line for line in lines if line.startswith("TRIALOG_PARAM_TOP")]
+    assert json.loads((bench.workspace / "run.json").read_bytes()) == {
+        "task": "t",
+        "attempt": 2,
+        "model": "m-1",
+        "parameters": {"temperature": 0.5, "effort": "high", "deep": {"a": [1]}, "top-p": 1},
+        "seed": 7,
     }
 
 

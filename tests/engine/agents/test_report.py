@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import pytest
 
-from trialog.engine.agents import AgentContext
-from trialog.engine.agents.report import MOST_ACTIONS, REPORT_CAP, Report, read_report, report_age
+from trialog.engine.agents import AgentContext, Assignment
+from trialog.engine.agents.report import MOST_ACTIONS, REPORT_CAP, Following, report_age
 from trialog.engine.sandbox.protocol import TreeTooLarge
 from trialog.events.codec import encode
-from trialog.events.kinds import ActionTaken, WarningRaised
+from trialog.events.kinds import ActionTaken, TrialEvent, WarningRaised
 from trialog.events.kinds.parts import SkippedPath
 from trialog.events.values import BlobRef
 
@@ -23,20 +26,42 @@ if TYPE_CHECKING:
 SINCE = "2026-01-01T00:00:00.000000Z"
 
 
-async def read(bench: Bench) -> Report:
-    """Read the report as after a phase."""
+@dataclass
+class Report:
+    """What was emitted of a report."""
+
+    events: list[TrialEvent] = field(default_factory=list)
+    turns: int = 0
+
+
+def following(bench: Bench, found: Report) -> Following:
+    """Follows the report of a phase."""
+
+    def emit(event: TrialEvent) -> None:
+        encode(event)
+        found.events.append(event)
+
     context = AgentContext(
         sandbox=bench.sandbox,
         folders=bench.folders,
         prompt="",
+        assignment=Assignment(task="t", attempt=1),
         timeout=1.0,
         blobs=bench.blobs,
         clock=bench.clock,
+        emit=emit,
+        cut_off=lambda _: None,
     )
-    report = await read_report(context, since=SINCE)
-    for event in report.events:
-        encode(event)
-    return report
+    return Following(context, since=SINCE)
+
+
+async def read(bench: Bench) -> Report:
+    """Read the report as after a phase."""
+    found = Report()
+    follower = following(bench, found)
+    await follower.finish()
+    found.turns = follower.turns
+    return found
 
 
 async def report(bench: Bench, *lines: Any) -> Report:
@@ -257,14 +282,14 @@ async def test_report_on_a_broken_disk(bench: Bench, monkeypatch: pytest.MonkeyP
     """A report that fails to open is a warning."""
     await bench.prepare()
     (bench.folders.agent_logs / "actions.jsonl").write_text('{"command": "x"}\n')
-    look = os.lstat
+    opened = os.open
 
-    def fail(path: Any, **more: Any) -> os.stat_result:
+    def fail(path: Any, *args: Any, **more: Any) -> int:
         if path == "actions.jsonl":
             raise OSError(5, "Input/output error")
-        return look(path, **more)
+        return opened(path, *args, **more)
 
-    monkeypatch.setattr(os, "lstat", fail)
+    monkeypatch.setattr(os, "open", fail)
     assert warnings(await read(bench)) == [
         ("agent_report_cut", "the report can't be read: Input/output error")
     ]
@@ -278,3 +303,134 @@ async def test_age(bench: Bench) -> None:
     path.write_text("")
     os.utime(path, (0, 0))
     assert 0 <= await report_age(bench.folders.agent_logs) < 60
+
+
+# While the agent works
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Wait until something holds."""
+    with anyio.fail_after(20):
+        while not condition():
+            await anyio.sleep(0.01)
+
+
+async def test_steps_come_while_the_agent_works(bench: Bench) -> None:
+    """A step is told as soon as its line is whole; the end tells the rest, each step once."""
+    await bench.prepare()
+    path = bench.folders.agent_logs / "actions.jsonl"
+    found = Report()
+    follower = following(bench, found)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(follower.follow)
+        path.write_text('{"command": "one"}\n{"command": "two"')
+        await until(lambda: found.events)
+        assert [a.arguments for a in actions(found)] == [{"command": "one"}]
+        with path.open("a") as more:
+            more.write('}\nno step\n{"command": "three"}\n')
+        await until(lambda: len(found.events) == 4)
+        tasks.cancel_scope.cancel()
+    with path.open("a") as more:
+        more.write('{"command": "four"}')
+    await follower.finish()
+    names = ("one", "two", "three", "four")
+    assert [(a.turn, a.arguments) for a in actions(found)] == [
+        (turn, {"command": name}) for turn, name in enumerate(names, 1)
+    ]
+    [(code, message)] = warnings(found)
+    assert (code, message[:37]) == (
+        "agent_report_malformed",
+        "the agent's report, line 3: not JSON:",
+    )
+
+
+async def test_a_cut_off_phase_tells_its_last_steps(bench: Bench) -> None:
+    """What was reported since the last look is told too, less a line that was not whole."""
+    await bench.prepare()
+    lines = b'{"command": "x"}\n' * 200_000
+    (bench.folders.agent_logs / "actions.jsonl").write_bytes(lines[:3_000_000] + b'{"command')
+    found = Report()
+    follower = following(bench, found)
+    await follower.catch_up()
+    assert follower.turns == MOST_ACTIONS
+    assert warnings(found) == []
+    (bench.folders.agent_logs / "actions.jsonl").write_bytes(lines[:34] + b'{"command')
+    again = Report()
+    await following(bench, again).catch_up()
+    assert len(actions(again)) == 2
+    assert warnings(again) == []
+
+
+@pytest.mark.parametrize("change", ["emptied", "replaced", "gone", "rewritten"])
+async def test_a_report_that_is_changed_meanwhile(bench: Bench, change: str) -> None:
+    """What was told stands; a file that does not go on from it is left, and that is told."""
+    await bench.prepare()
+    path = bench.folders.agent_logs / "actions.jsonl"
+    path.write_text('{"command": "one"}\n')
+    found = Report()
+    follower = following(bench, found)
+    await follower.catch_up()
+    assert len(found.events) == 1
+    match change:
+        case "emptied":
+            path.write_text("")
+        case "replaced":
+            path.write_text('{"command": "1"}\n{"command": "another one"}\n')
+        case "gone":
+            path.unlink()
+        case _:
+            path.unlink()
+            path.write_text('{"command": "one"}\n{"command": "two"}\n')
+    await follower.finish()
+    if change == "rewritten":
+        assert [a.arguments for a in actions(found)] == [{"command": "one"}, {"command": "two"}]
+        assert warnings(found) == []
+    else:
+        assert len(actions(found)) == 1
+        assert warnings(found) == [
+            (
+                "agent_report_cut",
+                "the report was changed after its first 1 lines had been read; they stand, and "
+                "the rest was not read",
+            )
+        ]
+
+
+async def test_hostile_reports_meanwhile(bench: Bench, tmp_path: Path) -> None:
+    """A link, a pipe or an endless line in the report's place neither hangs nor is followed."""
+    await bench.prepare()
+    path = bench.folders.agent_logs / "actions.jsonl"
+    outside = tmp_path / "outside"
+    outside.write_text('{"command": "x"}\n')
+    found = Report()
+    follower = following(bench, found)
+    with anyio.fail_after(20):
+        path.symlink_to(outside)
+        assert path.read_text()
+        await follower.catch_up()
+        path.unlink()
+        os.mkfifo(path)
+        await follower.catch_up()
+        path.unlink()
+        path.touch()
+        os.truncate(path, 2**34)
+        await follower.catch_up()
+    assert found.events == []
+
+
+async def test_no_device_is_opened(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is no plain file is never opened for reading, even if it takes the place meanwhile."""
+    await bench.prepare()
+    path = bench.folders.agent_logs / "actions.jsonl"
+    os.mkfifo(path)
+    opened: list[tuple[str, int]] = []
+    really = os.open
+
+    def look(name: Any, flags: int, *args: Any, **more: Any) -> int:
+        opened.append((os.fsdecode(name), flags))
+        return really(name, flags, *args, **more)
+
+    monkeypatch.setattr(os, "open", look)
+    await read(bench)
+    assert [flags & os.O_PATH for name, flags in opened if name == "actions.jsonl"] == [os.O_PATH]
+    assert not [name for name, _ in opened if name.startswith("/proc")]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import anyio
 import pytest
 
-from trialog.engine.agents import AgentContext, AgentOutcome
+from trialog.engine.agents import AgentContext, AgentOutcome, Assignment
 from trialog.engine.agents.command import CommandAgent
 from trialog.engine.sandbox.bubblewrap import BubblewrapBackend
 from trialog.engine.sandbox.docker import DockerBackend
@@ -117,6 +117,9 @@ async def grade(backend: SandboxBackend, image: Image, tmp_path: Path) -> AsyncI
                     idle_timeout=idle_timeout,
                     blobs=blobs,
                     clock=SystemClock(),
+                    assignment=Assignment(task="t", attempt=1),
+                    emit=lambda _: None,
+                    cut_off=lambda _: None,
                 )
             )
         tampered = await folders.close_agent_phase(blobs)

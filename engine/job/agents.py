@@ -1,0 +1,91 @@
+"""The agents of a job, as the job took them: programs into the blob store, and back out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+from anyio import to_thread
+
+from ...events.kinds import JobStarted
+from ...events.kinds.job import AgentSnapshot
+from ...events.log import BlobStore
+from ..agents import Agent, agent_by_name, agent_from_snapshot, agent_name
+from .config import JobConfig
+
+MOST_NAMED = 3
+"""Models or rows of parameters that a notice names."""
+
+
+def spelled_alike(config: JobConfig) -> JobConfig:
+    """The configuration with each agent under the one spelling of its name."""
+    names = dict.fromkeys(agent_name(agent) for agent in config.agents)
+    return msgspec.structs.replace(config, agents=list(names))
+
+
+async def load_agents(config: JobConfig) -> dict[str, Agent]:
+    """The agents by their names in the configuration; programs are read from their files.
+
+    Raises ConfigError for one that can't be used.
+    """
+    return {name: await to_thread.run_sync(agent_by_name, name) for name in config.agents}
+
+
+async def take_agents(agents: Mapping[str, Agent], blobs: BlobStore) -> list[AgentSnapshot]:
+    """Snapshots of the agents, with their programs in the blob store."""
+    return [
+        AgentSnapshot(
+            agent=name,
+            name=agent.name,
+            digest=agent.digest,
+            program=None if agent.program is None else await blobs.put(agent.program),
+        )
+        for name, agent in agents.items()
+    ]
+
+
+async def open_agents(started: JobStarted, config: JobConfig, blobs: BlobStore) -> dict[str, Agent]:
+    """The agents as the job took them, whatever has become of their files.
+
+    A job of an older log recorded no programs: its agents are read from their files again. Raises
+    ConfigError where that fails.
+    """
+    taken = {snapshot.agent: snapshot for snapshot in started.agents}
+    agents: dict[str, Agent] = {}
+    for name in config.agents:
+        snapshot = taken.get(name)
+        if snapshot is None:
+            agents[name] = await to_thread.run_sync(agent_by_name, name)
+            continue
+        program = None if snapshot.program is None else await blobs.get(snapshot.program)
+        agents[name] = agent_from_snapshot(snapshot.name, program)
+    return agents
+
+
+def unused_settings(config: JobConfig, agents: Mapping[str, Agent]) -> Iterator[str]:
+    """A notice for each agent to which the matrix's models and parameters make no difference."""
+    lists = {"model": config.models, "parameters": [_shown(row) for row in config.parameters]}
+    given = {kind: rows for kind, rows in lists.items() if rows}
+    if not given:
+        return
+    what = " and no ".join(given)
+    among = " or ".join(_named(rows) for rows in given.values() if len(rows) > 1)
+    for name, agent in agents.items():
+        if agent.takes_settings:
+            continue
+        if among:
+            yield f"{name} uses no {what}: its trials with {among} are alike"
+        else:
+            alone = " and ".join(rows[0] for rows in given.values())
+            yield f"{name} uses no {what}: {alone} makes no difference to its trials"
+
+
+def _named(rows: list[str]) -> str:
+    if len(rows) > MOST_NAMED:
+        return f"{', '.join(rows[:MOST_NAMED])}, … ({len(rows)})"
+    return f"{', '.join(rows[:-1])} and {rows[-1]}"
+
+
+def _shown(row: Mapping[str, object]) -> str:
+    shown = " ".join(f"{name}={msgspec.json.encode(value).decode()}" for name, value in row.items())
+    return shown if len(shown) <= 80 else shown[:79] + "…"
