@@ -17,7 +17,10 @@ import typer
 
 from .engine.console.words import (
     AgentEnv,
+    AsOf,
+    CallModels,
     EnvFile,
+    ExportFormat,
     Follow,
     Image,
     Job,
@@ -26,14 +29,17 @@ from .engine.console.words import (
     LayoutName,
     Log,
     MissingReward,
+    OfJob,
     ResourceName,
     Sandbox,
     SandboxName,
     Secret,
+    TasksRoot,
     Texts,
     Trial,
     Verbose,
     VerifierEnv,
+    VerifierName,
 )
 
 if TYPE_CHECKING:
@@ -62,8 +68,9 @@ def _group(name: str, what: str) -> typer.Typer:
 
 environment_commands = _group("environment", "Environments of a project.")
 task_commands = _group("task", "Tasks of a project.")
-verifier_commands = _group("verifier", "Verifiers of a project.")
+verifier_commands = _group("verifier", "Verifiers: of a project, and on stored trials.")
 agent_commands = _group("agent", "Agents of a project.")
+human_commands = _group("human", "Trials that wait for people.")
 
 
 def _request(
@@ -466,6 +473,150 @@ def verifier_validate(name: ResourceName, json: Json = False) -> int:
     from .engine.console.projects import validate_project
 
     return validate_project(_request(json), verifier=name)
+
+
+@verifier_commands.command("try")
+def verifier_try(
+    name: VerifierName,
+    job: OfJob,
+    check: Annotated[
+        bool, typer.Option("--check", help="Exit with 1 where anything differs from the record.")
+    ] = False,
+    tasks_root: TasksRoot = None,
+    call_models: CallModels = False,
+    log: Log = None,
+    json: Json = False,
+    verbose: Verbose = 0,
+) -> int:
+    """Show what a verifier gives now on a job's stored trials; nothing is kept."""
+    from .engine.console.labels import try_labels
+
+    return _await(
+        try_labels, _request(json, verbose, log), name, job, tasks_root=tasks_root, check=check,
+        call_models=call_models,
+    )  # fmt: skip
+
+
+@verifier_commands.command("apply")
+def verifier_apply(
+    name: VerifierName,
+    job: OfJob,
+    reason: Annotated[str | None, typer.Option(help="Why; it goes into the log.")] = None,
+    tasks_root: TasksRoot = None,
+    call_models: CallModels = False,
+    log: Log = None,
+    json: Json = False,
+    verbose: Verbose = 0,
+) -> int:
+    """Add a verifier's rewards and credit to a job's stored trials, under its version."""
+    from .engine.console.labels import apply_labels
+
+    return _await(
+        apply_labels, _request(json, verbose, log), name, job, tasks_root=tasks_root,
+        reason=reason, call_models=call_models,
+    )  # fmt: skip
+
+
+@verifier_commands.command("agreement")
+def verifier_agreement(
+    first: Annotated[str, typer.Argument(metavar="A", help="A verifier: NAME or NAME@VERSION.")],
+    second: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
+    job: OfJob,
+    tolerance: Annotated[
+        float, typer.Option(metavar="X", help="How far apart, from 0 to 1, still agrees.")
+    ] = 0.1,
+    log: Log = None,
+    json: Json = False,
+    verbose: Verbose = 0,
+) -> int:
+    """Compare two verifiers on the trials that both scored, criterion by criterion."""
+    from .engine.console.agreement import show_agreement
+
+    request = _request(json, verbose, log)
+    return _await(show_agreement, request, first, second, job, tolerance=tolerance)
+
+
+@app.command()
+def rewards(
+    trial: Trial, as_of: AsOf = None, log: Log = None, json: Json = False, verbose: Verbose = 0
+) -> int:
+    """Show a trial's reward ledger: who gave what to which step."""
+    from .engine.console.rewards import show_rewards
+
+    return _await(show_rewards, _request(json, verbose, log), trial, as_of=as_of)
+
+
+@app.command()
+def export(
+    job: Job,
+    format: Annotated[
+        ExportFormat,
+        typer.Option(help="jsonl: a line a step. trl: prompt and completion, a line a trial."),
+    ] = ExportFormat.jsonl,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where it goes. [standard output]")
+    ] = None,
+    as_of: AsOf = None,
+    gamma: Annotated[
+        float, typer.Option(metavar="X", help="How much a turn later counts, up to 1.")
+    ] = 1.0,
+    log: Log = None,
+    verbose: Verbose = 0,
+) -> int:
+    """Write a job's trials as training data, with the rewards of each step."""
+    from .engine.console.exporting import export_job
+
+    return _await(
+        export_job, _request(False, verbose, log), job, form=format.value, out=out, as_of=as_of,
+        gamma=gamma,
+    )  # fmt: skip
+
+
+@human_commands.command("list")
+def human_list(
+    job: Annotated[str | None, typer.Option(metavar="JOB", help="Only of this job.")] = None,
+    log: Log = None,
+    json: Json = False,
+    verbose: Verbose = 0,
+) -> int:
+    """List the reviews that are owed."""
+    from .engine.console.people import list_waiting
+
+    return _await(list_waiting, _request(json, verbose, log), job=job)
+
+
+@human_commands.command("open")
+def human_open(trial: Trial, log: Log = None, json: Json = False, verbose: Verbose = 0) -> int:
+    """Show a trial to its reviewer: what is asked, what was done, where the files are."""
+    from .engine.console.people import open_trial
+
+    return _await(open_trial, _request(json, verbose, log), trial)
+
+
+@human_commands.command("submit")
+def human_submit(
+    trial: Trial,
+    verifier: Annotated[str, typer.Option(metavar="NAME", help="Which review it is.")],
+    score: Annotated[
+        list[str],
+        typer.Option(
+            metavar="X|CRITERION=X",
+            help="The score, on its own range; once for each criterion where there are several.",
+        ),
+    ],
+    feedback: Annotated[str | None, typer.Option(help="Why, in words.")] = None,
+    reviewer: Annotated[str | None, typer.Option(metavar="NAME", help="Who reviewed it.")] = None,
+    log: Log = None,
+    json: Json = False,
+    verbose: Verbose = 0,
+) -> int:
+    """Score a trial that waits; a review can't be changed or sent twice."""
+    from .engine.console.people import submit_review
+
+    return _await(
+        submit_review, _request(json, verbose, log), trial, verifier=verifier, score=score,
+        feedback=feedback, reviewer=reviewer,
+    )  # fmt: skip
 
 
 @agent_commands.command("init")

@@ -10,7 +10,10 @@ import typer
 
 __all__ = (
     "AgentEnv",
+    "AsOf",
+    "CallModels",
     "EnvFile",
+    "ExportFormat",
     "Follow",
     "Image",
     "Job",
@@ -19,14 +22,17 @@ __all__ = (
     "LayoutName",
     "Log",
     "MissingReward",
+    "OfJob",
     "ResourceName",
     "Sandbox",
     "SandboxName",
     "Secret",
+    "TasksRoot",
     "Texts",
     "Trial",
     "Verbose",
     "VerifierEnv",
+    "VerifierName",
 )
 
 
@@ -52,6 +58,13 @@ class LayoutName(StrEnum):
     b = "b"
 
 
+class ExportFormat(StrEnum):
+    """What training data looks like."""
+
+    jsonl = "jsonl"
+    trl = "trl"
+
+
 Texts: TypeAlias = list[str] | None
 
 Job = Annotated[str, typer.Argument(metavar="JOB", help="A job's id, or the path of its folder.")]
@@ -61,6 +74,27 @@ Trial = Annotated[
 ]
 ResourceName = Annotated[
     str, typer.Argument(metavar="NAME", help="The name, which is the folder's too.")
+]
+VerifierName = Annotated[str, typer.Argument(metavar="NAME", help="The verifier's name.")]
+OfJob = Annotated[
+    str, typer.Option("--job", metavar="JOB", help="A job's id, or the path of its folder.")
+]
+TasksRoot = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="The project with the verifier. Default: the one here, else the one that was run.",
+    ),
+]
+CallModels = Annotated[
+    bool,
+    typer.Option("--call-models", help="Ask judges anew; else their recorded replies are read."),
+]
+AsOf = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME@VERSION", help="As it stood when this version of a verifier was the newest."
+    ),
 ]
 Log = Annotated[
     str | None,

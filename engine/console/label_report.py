@@ -1,0 +1,153 @@
+"""What is told of a verifier that is tried on stored trials, or applied to them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from ...projections.document import total
+from ..labels.applying import AppliedTo
+from ..labels.said import Said, shown_fault
+from ..labels.trying import Tried
+from .terminal import Terminal
+from .text import escaped, number, plural, shortened
+
+__all__ = ("DIFFERENCES_SHOWN", "LabelReport")
+
+DIFFERENCES_SHOWN = 5
+"""Of one trial."""
+
+
+class LabelReport:
+    """Tells trial by trial what came of it, and counts."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        self._terminal = terminal
+        self.each = True
+        """Every trial is told, not only those that differ or could not be tried."""
+        self.trials = 0
+        self.differing = 0
+        self.labelled = 0
+        self.problems: Counter[str] = Counter()
+        self._reward_faults: dict[str, tuple[int, int]] = {}
+        """Steps and trials by the error."""
+        self._other_faults: Counter[str] = Counter()
+
+    def applied(self, done: AppliedTo) -> None:
+        """A trial that the verifier was applied to."""
+        self.labelled += done.appended > 0
+        self._tell(done.tried, done.appended)
+
+    def tried(self, tried: Tried) -> None:
+        """A trial that the verifier was tried on."""
+        self._tell(tried, None)
+
+    def _tell(self, tried: Tried, appended: int | None) -> None:
+        self.trials += 1
+        self.differing += bool(tried.differences)
+        if tried.problem is not None:
+            self.problems[tried.problem] += 1
+        self._count(tried.now)
+        if self._terminal.json:
+            self._terminal.data(_document(tried, appended))
+        elif self.each or tried.differences or tried.problem is not None:
+            for shown in _lines(tried, appended):
+                self._terminal.line(shown)
+
+    def _count(self, said: Said) -> None:
+        faults = Counter(shown_fault(fault) or "" for fault in said.faults)
+        for error, steps in faults.items():
+            before = self._reward_faults.get(error, (0, 0))
+            self._reward_faults[error] = (before[0] + steps, before[1] + 1)
+        if said.check is not None and said.check.fault is not None:
+            self._other_faults[f"check failed: {shown_fault(said.check.fault)}"] += 1
+        if said.hindsight is not None and said.hindsight.fault is not None:
+            self._other_faults[f"hindsight failed: {shown_fault(said.hindsight.fault)}"] += 1
+
+    def summary(self, what: str) -> Iterator[str]:
+        """The last lines."""
+        for error, (steps, trials) in self._reward_faults.items():
+            yield (
+                f"! reward raised on {plural(steps, 'step')} in {plural(trials, 'trial')}, which "
+                f"earns no reward: {escaped(error)}"
+            )
+        for error, count in self._other_faults.items():
+            yield f"! {escaped(error)} (in {plural(count, 'trial')})"
+        for problem, count in self.problems.items():
+            yield f"! {plural(count, 'trial')} left out: {escaped(problem)}"
+        tail = f", labels added to {self.labelled}" if what.startswith("applied") else ""
+        yield (
+            f"{what} {plural(self.trials - self.problems.total(), 'trial')}{tail}; "
+            f"{self.differing} differ from what was recorded"
+        )
+
+
+def _lines(tried: Tried, appended: int | None) -> Iterator[str]:
+    name = escaped(tried.trial)
+    if tried.problem is not None:
+        yield f"{name}: {escaped(tried.problem)}"
+        return
+    parts = [_scored(tried)]
+    for word, values in (
+        ("reward", tried.now.reward_total),
+        ("credit", tried.now.credit_total),
+    ):
+        if values:
+            parts.append(f"{plural(len(values), word)} ({_sum(values)})")
+    if appended is not None:
+        parts.append(f"{plural(appended, 'event')} added" if appended else "nothing new")
+    yield f"{name}: {', '.join(parts)}"
+    for difference in tried.differences[:DIFFERENCES_SHOWN]:
+        place = f" of step {difference.event_id}" if difference.event_id else ""
+        before, now = (_shown(value) for value in (difference.recorded, difference.now))
+        version = f" by {tried.recorded_version}" if tried.recorded_version else ""
+        yield f"  {difference.what}{place}: {now} (recorded{version}: {before})"
+    if (more := len(tried.differences) - DIFFERENCES_SHOWN) > 0:
+        yield f"  … and {more} more"
+
+
+def _scored(tried: Tried) -> str:
+    check = tried.now.check
+    if check is None:
+        return "no score"
+    if check.fault is not None:
+        return f"check failed: {shortened(shown_fault(check.fault), 120)}"
+    return f"score {number(check.score)}"
+
+
+def _sum(values: Sequence[float]) -> str:
+    found = total(values)
+    return "–" if found is None else f"{found:g}"
+
+
+def _shown(value: Any) -> str:
+    return (
+        "nothing"
+        if value in (None, [], {})
+        else shortened(msgspec.json.encode(value).decode(), 120)
+    )
+
+
+def _document(tried: Tried, appended: int | None) -> dict[str, Any]:
+    check = tried.now.check
+    document: dict[str, Any] = {
+        "trial": tried.trial,
+        "task": tried.task,
+        "problem": tried.problem,
+        "score": check.score if check else None,
+        "scores": check.scores if check else {},
+        "evidence": check.evidence if check else [],
+        "feedback": check.feedback if check else None,
+        "error": shown_fault(check.fault) if check else None,
+        "rewards": [
+            {"event_id": step, "value": one.value, "error": shown_fault(one.fault)}
+            for step, one in tried.now.rewards.items()
+        ],
+        "credits": [] if tried.now.hindsight is None else tried.now.hindsight.credits,
+        "recorded_version": tried.recorded_version,
+        "differences": tried.differences,
+    }
+    return document if appended is None else {**document, "appended": appended}

@@ -1,0 +1,196 @@
+"""Verifiers tried on a job's stored trials, and applied to them."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import tempfile
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import anyio
+from anyio import to_thread
+
+from ...events.clock import RandomIds, SystemClock
+from ...events.kinds import TrialScheduled
+from ...events.log import EventLog
+from ...projections.writer import JobFiles
+from ..authoring.verifiers import AgentVerifier
+from ..environment import find_secrets
+from ..hooks.pool import HookPool
+from ..judges.client import JudgeClient, open_client
+from ..judges.judge import JudgeResult, judge, recorded_judge
+from ..labels.applying import apply_verifier, label_of
+from ..labels.current import (
+    CurrentVerifier,
+    JobTask,
+    find_verifier,
+    job_tasks,
+    recorded_verifier,
+)
+from ..labels.replay import Judging
+from ..labels.stored import StoredTrial
+from ..labels.trials import job_trials
+from ..labels.trying import Tools, chosen_trials, refuse_script, try_verifier
+from ..location import job_folder
+from ..redact import Redactor
+from ..redacting_log import redacting
+from .failure import EXIT_FAILED, EXIT_OK
+from .label_report import LabelReport
+from .session import Request, Session, opened
+from .text import escaped, plural
+
+__all__ = ("apply_labels", "try_labels")
+
+SHOWN = 20
+"""Trials that are told one by one; of more, only those that differ."""
+
+
+class _Work(NamedTuple):
+    """A verifier and the stored trials that it is for."""
+
+    verifier: CurrentVerifier
+    tools: Tools
+    trials: Sequence[TrialScheduled]
+    tasks: dict[str, JobTask | None]
+
+
+async def try_labels(
+    request: Request,
+    name: str,
+    job: str,
+    *,
+    tasks_root: Path | None,
+    check: bool,
+    call_models: bool,
+) -> int:
+    """``trialog verifier try``; gives the exit code."""
+    terminal = request.terminal
+    report = LabelReport(request.terminal)
+    async with (
+        opened(request, job) as session,
+        _work(session, session.log, name, job, tasks_root, call_models) as work,
+    ):
+        terminal.message(_about(work))
+        report.each = len(work.trials) <= SHOWN
+        await try_verifier(work.tools, work.verifier, work.trials, work.tasks, report.tried)
+    for shown in report.summary("tried on"):
+        terminal.line(shown)
+    if not check:
+        return EXIT_OK
+    return EXIT_FAILED if report.differing or report.problems else EXIT_OK
+
+
+async def apply_labels(
+    request: Request,
+    name: str,
+    job: str,
+    *,
+    tasks_root: Path | None,
+    reason: str | None,
+    call_models: bool,
+) -> int:
+    """``trialog verifier apply``; gives the exit code."""
+    terminal = request.terminal
+    report = LabelReport(request.terminal)
+    secrets = find_secrets((), request.environ, {})
+    terminal.hide(secrets)
+    async with opened(request, job, readonly=False) as session:
+        log = redacting(session.log, Redactor(secrets))
+        async with _work(session, log, name, job, tasks_root, call_models) as work:
+            label = label_of(work.verifier, author=_author(), reason=reason)
+            terminal.message(_about(work))
+            report.each = len(work.trials) <= SHOWN
+            found = await job_trials(log, await session.job(job))
+            folder = job_folder(session.place, found.started)
+            files = JobFiles(log, found.started.job, folder)
+
+            async def written(trial: str) -> None:
+                for problem in (await files.write_trial(trial)).problems:
+                    terminal.message(f"error: {escaped(problem)}")
+
+            await apply_verifier(
+                work.tools, work.verifier, label, work.trials, work.tasks, report.applied,
+                clock=SystemClock(), ids=RandomIds(), written=written,
+            )  # fmt: skip
+    for shown in report.summary("applied to"):
+        terminal.line(shown)
+    return EXIT_FAILED if report.problems else EXIT_OK
+
+
+def _author() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a user without a name, as in some containers
+        return f"uid {os.getuid()}"
+
+
+@asynccontextmanager
+async def _work(
+    session: Session, log: EventLog, name: str, job: str, tasks_root: Path | None, call_models: bool
+) -> AsyncGenerator[_Work]:
+    """What a verifier needs to be run on a job's stored trials."""
+    request = session.request
+    found = await job_trials(log, await session.job(job))
+    tasks = await job_tasks(found.started.tasks, log.blobs)
+    refuse_script(name, tasks)
+    async with AsyncExitStack() as stack:
+        scratch = await to_thread.run_sync(
+            partial(tempfile.TemporaryDirectory, prefix="trialog-labels-")
+        )
+        stack.push_async_callback(to_thread.run_sync, scratch.cleanup)
+        recorded = sorted({Path(task.path) for task in found.started.tasks})
+        root = None if tasks_root is None else Path(request.here, tasks_root)
+        verifier = await to_thread.run_sync(
+            partial(find_verifier, name, tasks_root=root, here=request.here, recorded=recorded)
+        )
+        if verifier is None:
+            verifier = await recorded_verifier(
+                name, found.started.tasks, tasks, log.blobs, Path(scratch.name)
+            )
+        hooks = await stack.enter_async_context(HookPool())
+        judging = _judging(session, log, call_models, stack)
+        yield _Work(
+            verifier,
+            Tools(log=log, hooks=hooks, judging=judging),
+            chosen_trials(name, found.trials, tasks),
+            tasks,
+        )
+
+
+def _judging(session: Session, log: EventLog, call_models: bool, stack: AsyncExitStack) -> Judging:
+    redactor = Redactor(find_secrets((), session.request.environ, {}))
+    limiter = anyio.CapacityLimiter(4)
+    clients: list[JudgeClient] = []
+    opening = anyio.Lock()
+
+    async def read_again(
+        verifier: AgentVerifier, trial: StoredTrial, digest: str, applied: str | None
+    ) -> JudgeResult:
+        return await recorded_judge(verifier, trial.replies, digest=digest, blobs=log.blobs)
+
+    async def call(
+        verifier: AgentVerifier, trial: StoredTrial, digest: str, applied: str | None
+    ) -> JudgeResult:
+        async with opening:
+            if not clients:
+                client = open_client(session.request.environ)
+                clients.append(await stack.enter_async_context(client))
+        assert trial.episode is not None
+        return await judge(
+            verifier, trial.episode, clients[0], digest=digest, blobs=log.blobs,
+            clock=SystemClock(), limiter=limiter, redact=redactor.text, applied=applied,
+        )  # fmt: skip
+
+    return call if call_models else read_again
+
+
+def _about(work: _Work) -> str:
+    verifier = work.verifier
+    return (
+        f"verifier {escaped(verifier.name)} {escaped(verifier.version)} ({verifier.kind}) from "
+        f"{escaped(verifier.origin)}, on {plural(len(work.trials), 'trial')}"
+    )
