@@ -62,7 +62,7 @@ def format_time(microseconds: int) -> str:
     """Microseconds since 1970 as RFC 3339 with six digits and ``Z``."""
     seconds, micro = divmod(microseconds, 1_000_000)
     moment = datetime.fromtimestamp(seconds, UTC)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{micro:06d}Z"
+    return f"{moment.year:04d}-{moment:%m-%dT%H:%M:%S}.{micro:06d}Z"  # %Y does not fill up
 
 
 def parse_time(text: str) -> int:

@@ -6,6 +6,7 @@ goes to standard error. Colour and the live line are for terminals, and never ca
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -32,6 +33,13 @@ _STYLES = {
 }
 
 
+class _Nowhere(io.StringIO):
+    """Keeps nothing of what is written."""
+
+    def write(self, text: str, /) -> int:
+        return len(text)
+
+
 class Terminal:
     """Both streams of one command."""
 
@@ -44,8 +52,9 @@ class Terminal:
         err: TextIO | None = None,
     ) -> None:
         self.json = json
-        self._out = out or sys.stdout
-        self._err = err or sys.stderr
+        # A stream of the system's that was closed before the start is None.
+        self._out = out or sys.stdout or _Nowhere()
+        self._err = err or sys.stderr or _Nowhere()
         plain = bool(environ.get("NO_COLOR")) or environ.get("TERM") in {"dumb", ""}
         self.live_allowed = self._err.isatty() and not plain
         self._out_console = _console(self._out, plain)

@@ -110,3 +110,13 @@ def test_unknown_level() -> None:
     """A level that does not exist is refused with those that do."""
     with pytest.raises(ConfigError, match=r"TRIALOG_LOG_LEVEL: unknown level 'loud'; known are"):
         configure(Terminal(environ={}), 0, {"TRIALOG_LOG_LEVEL": "loud"})
+
+
+def test_streams_that_were_never_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With both streams closed before the start, what is printed goes nowhere and harms nothing."""
+    monkeypatch.setattr("sys.stdout", None)
+    monkeypatch.setattr("sys.stderr", None)
+    terminal = Terminal(environ={})
+    assert not terminal.live_allowed
+    terminal.line("nobody reads this")
+    terminal.message("nor this")

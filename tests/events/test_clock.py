@@ -35,6 +35,11 @@ def test_times_sort_as_text(one: int, other: int) -> None:
     assert one == parse_time(format_time(one))
 
 
+def test_early_years() -> None:
+    """A year always has four digits."""
+    assert format_time(-62_135_596_800_000_000) == "0001-01-01T00:00:00.000000Z"
+
+
 def test_the_systems_clock() -> None:
     """Now, and a clock for durations."""
     clock = SystemClock()
