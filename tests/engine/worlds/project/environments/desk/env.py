@@ -230,6 +230,16 @@ class Wild(App[Count]):
             return None
 
     @action
+    def overwrite(self, path: str) -> None:
+        """Write to a file."""
+        Path(path).write_text("overwritten", encoding="utf-8")
+
+    @action
+    def link(self, path: str) -> str:
+        """Where a link leads."""
+        return os.readlink(path)
+
+    @action
     def process(self) -> dict[str, Any]:
         """Of what the process is made."""
         return {
