@@ -61,7 +61,14 @@ app = typer.Typer(
 
 def _group(name: str, what: str) -> typer.Typer:
     """A command of commands."""
-    group = typer.Typer(help=what, no_args_is_help=True, rich_markup_mode=None)
+    group = typer.Typer(rich_markup_mode=None)
+
+    @group.callback(invoke_without_command=True, help=what)
+    def alone(context: typer.Context) -> int:
+        if context.invoked_subcommand is None:
+            typer.echo(context.get_help())
+        return 0
+
     app.add_typer(group, name=name)
     return group
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import traceback
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import cast
 
 from ...events.errors import LogError, TrialogError
 from ..errors import CommandRefused, ConfigError, JobStopped, SandboxUnavailable
 from ..location import NotFound
+from ..projects.faults import ProjectError
 from ..tasks.dataset import TasksError
 from .text import escaped
 
@@ -31,6 +34,7 @@ EXIT_USAGE = 2
 """The command or its configuration is wrong, or can't be had on this machine."""
 EXIT_INTERRUPTED = 130
 
+_NAMED = 5
 REPORT_TO = "this is a fault of trialog's own: please report it with what TRIALOG_DEBUG=1 prints"
 
 
@@ -82,6 +86,15 @@ def _one(error: BaseException) -> Iterator[str]:
             yield f"error: {len(error.errors)} of {error.chosen} tasks can't be used"
             for one in error.errors:
                 yield f"  {escaped(one)}"
+            if len(error.errors) < error.chosen:
+                some = " ".join(f"--exclude {shlex.quote(name)}" for name in error.names[:_NAMED])
+                if len(error.names) > _NAMED or not some:
+                    some = "--exclude GLOB"
+                yield f"hint: run the others with {escaped(some)}"
+        case ProjectError() if len(error.faults) > 1:
+            yield f"error: {len(error.faults)} faults in {escaped(error.what)}"
+            for fault in error.faults:
+                yield f"  {escaped(fault.shown(Path.cwd()))}"
         case ConfigError() | CommandRefused() | JobStopped() | SandboxUnavailable() | NotFound():
             # In these messages what to do next follows the last semicolon.
             message, semicolon, advice = str(error).rpartition("; ")

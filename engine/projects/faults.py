@@ -39,4 +39,4 @@ class ProjectError(ConfigError):
             super().__init__(self.faults[0].shown())
         else:
             lines = "".join(f"\n  {fault.shown()}" for fault in self.faults)
-            super().__init__(f"{what} has {len(self.faults)} faults:{lines}")
+            super().__init__(f"{len(self.faults)} faults in {what}:{lines}")
