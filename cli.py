@@ -199,6 +199,13 @@ def run(
         bool | None,
         typer.Option("--strict-limits", help="Refuse limits that can't be set here."),
     ] = None,
+    in_process: Annotated[
+        bool | None,
+        typer.Option(
+            "--in-process/--no-in-process",
+            help="Run environments' apps in this process, or in a sandbox of their own.",
+        ),
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="A seed for the trials' own seeds.")] = None,
     fail_under: Annotated[
         float | None,
@@ -227,7 +234,7 @@ def run(
         "cpus": cpus, "memory_mb": memory_mb, "save_outputs": save_outputs,
         "workspace_cap_mb": workspace_cap_mb,
         "missing_reward": missing_reward and missing_reward.value, "keep_sandbox": keep_sandbox,
-        "strict_limits": strict_limits, "seed": seed,
+        "strict_limits": strict_limits, "in_process": in_process, "seed": seed,
     }  # fmt: skip
     return _await(
         run_trials, _request(json, verbose, log, jobs_dir), tasks or [], given,

@@ -103,10 +103,10 @@ async def run_trials(
     config = await to_thread.run_sync(partial(_configured, words, given, variables, earlier))
     chosen = await to_thread.run_sync(partial(choose_tasks, config, request.here))
     tasks = chosen.scripted
-    agents = await load_agents(config)
+    agents = await load_agents(config) if chosen.scripted else {}
     _tell_changes(request, tasks, agents, earlier)
     backend = await choose(
-        config.sandbox if tasks else "in-process",
+        config.sandbox if tasks or not config.in_process else "in-process",
         default_image=config.image,
         strict_limits=config.strict_limits,
     )
@@ -135,10 +135,12 @@ def refuse_without_image(backend: SandboxBackend, image: str | None, tasks: Sequ
     if without:
         named = f"task {without[0]} names no image"
         if len(without) > 1:
-            named = f"{len(without)} tasks name no image ({', '.join(without[:5])}, …)"
+            more = ", …" if len(without) > 5 else ""
+            named = f"{len(without)} tasks name no image ({', '.join(without[:5])}{more})"
         raise ConfigError(
             f"{named}, and Docker needs one; give --image or $TRIALOG_IMAGE, or give the task an "
-            "environment/Dockerfile or a docker_image, or run it by --sandbox bubblewrap"
+            "environment/Dockerfile or a docker_image, or run on this machine's own system with "
+            "`--sandbox bubblewrap`"
         )
 
 

@@ -54,6 +54,8 @@ class JobConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     missing_reward: MissingReward = "zero"
     keep_sandbox: bool = False
     strict_limits: bool = False
+    in_process: bool = True
+    """Apps of environments run in the engine's own process; else in a sandbox of their own."""
     start_timeout_sec: float = 120.0
     save_timeout_sec: float = 300.0
     stop_timeout_sec: float = 30.0

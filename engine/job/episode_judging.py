@@ -196,8 +196,7 @@ class EpisodeJudging:
 
     def _ask(self, source: HookSource, world: WorldClient, step: str | None) -> AskApp:
         async def ask(app: str, action: str, arguments: dict[str, Any]) -> Any:
-            kind = self._task.environment.apps.get(app)
-            live = kind is not None and kind.control == "live"
+            live = app in self._episode.live
             try:
                 answer = await world.query(app, action, arguments)
             except QueryRefused as error:

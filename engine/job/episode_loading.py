@@ -7,9 +7,11 @@ from pathlib import Path
 
 from ...events.kinds.job import TaskSnapshot
 from ...events.values import blob_ref
+from ..authoring.environment import Environment
 from ..authoring.verifiers import AgentVerifier, HumanVerifier
 from ..projects.resources import ProjectAgent, ProjectTask
 from ..projects.snapshot import pack_project_task, unpack_project_task
+from ..worlds.source import WorldSource
 from .episode_task import EpisodeTask
 from .policies import PolicyAgent
 
@@ -31,19 +33,24 @@ def pack_episode_task(task: ProjectTask, agents: Sequence[ProjectAgent] = ()) ->
     return from_project(task, snapshot, packed)
 
 
-def open_episode_task(data: bytes, folder: Path, snapshot: TaskSnapshot) -> EpisodeTask:
+def open_episode_task(
+    data: bytes, folder: Path, snapshot: TaskSnapshot, *, in_process: bool = True
+) -> EpisodeTask:
     """The task of a snapshot, unpacked into `folder`; blocks."""
-    return from_project(unpack_project_task(data, folder), snapshot)
+    return from_project(unpack_project_task(data, folder), snapshot, in_process=in_process)
 
 
-def from_project(task: ProjectTask, snapshot: TaskSnapshot, packed: bytes = b"") -> EpisodeTask:
-    """A project's task as a job runs it; imports its apps."""
+def from_project(
+    task: ProjectTask, snapshot: TaskSnapshot, packed: bytes = b"", *, in_process: bool = False
+) -> EpisodeTask:
+    """A project's task as a job runs it; its apps are imported only to run in this process."""
     written = [each.verifier for each in task.verifiers]
     return EpisodeTask(
         snapshot=snapshot,
         packed=packed,
         view=task.view,
-        environment=task.task.environment,
+        environment=task.task.environment if in_process else _limits(task),
+        world=_source(task),
         sources=[each.source for each in task.verifiers if each.source is not None],
         judges=[v for v in written if isinstance(v, AgentVerifier)],
         people=[v for v in written if isinstance(v, HumanVerifier)],
@@ -52,4 +59,30 @@ def from_project(task: ProjectTask, snapshot: TaskSnapshot, packed: bytes = b"")
             for name, agent in task.agents.items()
         },
         digests={each.name: each.digest for each in task.verifiers},
+    )
+
+
+def _limits(task: ProjectTask) -> Environment:
+    """The environment without its apps."""
+    manifest = task.environment
+    if manifest is None:
+        return Environment()
+    return Environment(
+        name=manifest.name,
+        max_turns=manifest.max_turns,
+        max_seconds=manifest.max_seconds,
+        max_cost=manifest.max_cost,
+    )
+
+
+def _source(task: ProjectTask) -> WorldSource | None:
+    manifest = task.environment
+    if manifest is None:
+        return WorldSource(name="none", folder=task.path, root=task.root)
+    return WorldSource(
+        name=manifest.name,
+        folder=manifest.folder,
+        root=task.root,
+        apps=manifest.apps,
+        image=manifest.image,
     )

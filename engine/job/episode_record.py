@@ -30,6 +30,8 @@ class EpisodeRecord:
         clean = None if self._redactor.empty else self._redactor.value
         self._states = StateRecorder(clean=clean)
         self._turn = 0
+        self.live: set[str] = set()
+        """Apps whose state is shared with others."""
 
     async def load(self) -> None:
         """Take in what the log has of the episode, of an execution that goes on."""
@@ -48,6 +50,8 @@ class EpisodeRecord:
             state = await self._value(app.state)
             apps[name] = msgspec.convert({"state": state, "control": app.control}, AppState)
             self._states.start(name, self._clean(app.state))
+            if app.control == "live":
+                self.live.add(name)
         observation = await self._value(reset.observation)
         self.told(EnvironmentReset(apps=apps, seed=seed, observation=observation))
 

@@ -13,6 +13,7 @@ from ..authoring.task import TaskView
 from ..authoring.verifiers import AgentVerifier, HumanVerifier
 from ..hooks.protocol import HookSource
 from ..worlds.protocol import InProcessWorld, WorldClient
+from ..worlds.source import WorldSource
 from ..worlds.world import World
 from .policies import PolicyAgent
 
@@ -28,6 +29,9 @@ class EpisodeTask(msgspec.Struct, frozen=True, kw_only=True):
     """The job runs these very objects; else it runs what is in the snapshot."""
     view: TaskView
     environment: Environment
+    """Without its apps where they are not to run in this process."""
+    world: WorldSource | None = None
+    """Where the apps' code is, for a process of their own."""
     sources: list[HookSource] = []
     judges: list[AgentVerifier] = []
     people: list[HumanVerifier] = []

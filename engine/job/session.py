@@ -27,7 +27,7 @@ from .context import JobContext
 from .drive import Driver
 from .ending import alone
 from .environment import unseal
-from .episode_task import EpisodeTask
+from .episode_task import EpisodeTask, Worlds
 from .finish import finish_job
 from .hooks import open_hooks
 from .interruption import Interruption
@@ -38,6 +38,7 @@ from .report import JobClosed, JobOpened, Notice, Report, Watcher
 from .results import JobResult, write_missing, write_summary
 from .services import Services
 from .tasks import TaskInJob, open_tasks
+from .worlds import open_worlds
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,11 +99,14 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
             await write_missing(files, self.folder, self.plan.executions, self.watch)
             tasks = await self._tasks(scratch)
             async with (
+                open_worlds(tasks.values(), self.config, services.worlds, scratch) as worlds,
                 open_hooks(tasks.values(), services.hooks) as hooks,
                 reaper(deadline=self.config.stop_timeout_sec) as removal,
                 open_judges(tasks.values(), services.environ, services.judge_client) as judges,
             ):
-                context = self._context(files, interruption, removal, scratch, tasks, judges, hooks)
+                context = self._context(
+                    files, interruption, removal, scratch, tasks, judges, hooks, worlds
+                )
                 await self._drive(Driver(context, self.plan))
             for sandbox in removal.left:
                 self.warn(f"sandbox {sandbox} is not removed; `trialog clean` tries again")
@@ -138,6 +142,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
         tasks: Mapping[str, TaskInJob | EpisodeTask],
         judges: Judges,
         hooks: Hooks | None,
+        worlds: Worlds,
     ) -> JobContext:
         services, config = self.services, self.config
         environ = services.environ
@@ -156,7 +161,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
                 config.verifier_env, services.verifier_env, environ, "--verifier-env"
             ),
             environ=environ, policies=services.policies, hooks=hooks,
-            worlds=services.worlds, judges=judges, watch=partial(_tell, self.watch, redactor),
+            worlds=worlds, judges=judges, watch=partial(_tell, self.watch, redactor),
             interruption=interruption,
         )  # fmt: skip
 
@@ -175,14 +180,30 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     async def _clear_up(self) -> None:
         """Remove what engines that were killed left behind of this log's jobs."""
         services = self.services
-        gone = await to_thread.run_sync(sweep, services.jobs_folder)
+        folders = await to_thread.run_sync(sweep, services.jobs_folder)
+        sandboxes: list[str] = []
         try:
-            gone += await services.backend.reap(log_id=services.log_id)
+            sandboxes = await services.backend.reap(log_id=services.log_id)
         except SandboxError as error:
             self.warn(f"what dead engines may have left is not removed: {error}")
-        if gone:
-            message = f"removed what a killed engine had left: {', '.join(gone)}"
+        if gone := left_behind(len(folders), len(sandboxes), services.backend.name):
+            message = f"removed what killed engines had left: {gone}"
             self.watch(Notice(level="info", message=message))
+
+
+def left_behind(folders: int, sandboxes: int, backend: str) -> str:
+    """In words what was removed of engines that are dead; empty for nothing."""
+    told: list[str] = []
+    if folders:
+        told.append(f"scratch folders of {folders} dead engine{'s' * (folders > 1)}")
+    if sandboxes:
+        one, several = (
+            ("container, network or volume", "containers, networks and volumes")
+            if backend == "docker"
+            else ("sandbox", "sandboxes")
+        )
+        told.append(f"{sandboxes} {one if sandboxes == 1 else several}")
+    return ", ".join(told)
 
 
 def _of_the_log(error: Exception) -> LogError | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -163,7 +164,13 @@ async def open_tasks(
         data = await blobs.get(snapshot.snapshot)
         if snapshot.layout == "project":
             opened[snapshot.task] = await to_thread.run_sync(
-                open_episode_task, data, folder / str(number), snapshot
+                partial(
+                    open_episode_task,
+                    data,
+                    folder / str(number),
+                    snapshot,
+                    in_process=config.in_process,
+                )
             )
             continue
         task = await to_thread.run_sync(_unpack, data, folder / str(number), snapshot)
