@@ -104,16 +104,18 @@ async def _beside(
     other: Callable[[], Coroutine[Any, Any, None]], work: Callable[[], Awaitable[_T]]
 ) -> _T:
     """Do the work, and the other thing as long as that takes."""
+    done: list[_T] = []
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(other)
-            done = await work()
+            done.append(await work())
             tasks.cancel_scope.cancel()
     except ExceptionGroup as group:
-        if len(group.exceptions) > 1:
+        first, *others = group.exceptions
+        if others:
             raise
-        raise group.exceptions[0] from None  # as if it had been done alone
-    return done
+        raise first from None  # as if it had been done alone
+    return done[0]
 
 
 def _read_program(path: Path) -> bytes:

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.bubblewrap
 BWRAP = ("--sandbox", "bubblewrap")
+CLOSED = ("--agent-env", "GATE_KEY=closed-gate")
+OPEN = ("--agent-env", "GATE_KEY=open-gate")
+GATE = '[ "$GATE_KEY" = open-gate ] && { echo 42 > answer.txt; exit; }\n'
+"""An agent's program is the job's own, so what it does after a resume depends on a variable."""
 
 
 def counts(folder: Path) -> dict[str, int]:
@@ -68,8 +72,8 @@ def test_ctrl_c_once(
     for name in ("a", "b", "c"):
         make_task(f"tasks/{name}")
     flag = f"sleep {marker()}"
-    agent = agent_program(f"echo 42 > answer.txt; touch up; {flag} & wait")
-    shell = at_terminal("run", "tasks", "-n", 1, "-a", agent, *BWRAP)
+    agent = agent_program(f"{GATE}echo 42 > answer.txt; touch up; {flag} & wait")
+    shell = at_terminal("run", "tasks", "-n", 1, "-a", agent, *CLOSED, *BWRAP)
     [pid] = until(
         lambda: [p for p in running(flag.split()[1]) if "sleep" in name_of(p)], "the agent"
     )
@@ -83,8 +87,7 @@ def test_ctrl_c_once(
     assert f"`trialog resume jobs/{folder.name}` goes on" in shell.screen.decode()
     plan = user.run("resume", folder, "--dry-run", "--json", code=0).objects
     assert sorted(slot["action"] for slot in plan) == ["keep", "run", "run"]
-    (user.home / "agent.sh").write_text("#!/bin/sh\necho 42 > answer.txt\n")
-    ran = user.run("resume", folder, code=0)
+    ran = user.run("resume", folder, *OPEN, code=0)
     assert sum(line.startswith("[PASS]") for line in ran.lines) == 2
     assert counts(folder)["passed"] == 3
 
@@ -99,8 +102,8 @@ def test_ctrl_c_twice(
     make_task("tasks/a")
     make_task("tasks/b")
     seconds = marker()
-    agent = agent_program(f"setsid sleep {seconds} & sleep {seconds}")
-    shell = at_terminal("run", "tasks", "-n", 2, "-a", agent, *BWRAP)
+    agent = agent_program(f"{GATE}setsid sleep {seconds} & sleep {seconds}")
+    shell = at_terminal("run", "tasks", "-n", 2, "-a", agent, *CLOSED, *BWRAP)
     until(lambda: len([p for p in running(seconds) if name_of(p) == "sleep"]) == 4, "four sleeps")
     shell.press_ctrl_c()
     shell.until("no new trials")
@@ -112,8 +115,7 @@ def test_ctrl_c_twice(
     folder = folder_of(user)
     assert list((folder.parent / ".scratch").glob("*/*")) == []
     assert user.run("clean", "--sandbox", "bubblewrap", code=0).out == "nothing was left\n"
-    (user.home / "agent.sh").write_text("#!/bin/sh\necho 42 > answer.txt\n")
-    user.run("resume", folder, code=0)
+    user.run("resume", folder, *OPEN, code=0)
     assert counts(folder)["passed"] == 2
     assert user.run("rebuild", folder, "--check", code=0)
 
@@ -125,8 +127,8 @@ def test_killed_and_resumed(
     make_task("tasks/a")
     make_task("tasks/b")
     seconds = marker()
-    agent = agent_program(f"echo 42 > answer.txt; sleep {seconds}")
-    process = user.start("run", "tasks", "-n", 2, "-a", agent, *BWRAP)
+    agent = agent_program(f"{GATE}echo 42 > answer.txt; sleep {seconds}")
+    process = user.start("run", "tasks", "-n", 2, "-a", agent, *CLOSED, *BWRAP)
     until(lambda: len([p for p in running(seconds) if name_of(p) == "sleep"]) == 2, "two sleeps")
     process.send_signal(signal.SIGKILL)
     process.communicate()
@@ -137,12 +139,11 @@ def test_killed_and_resumed(
     assert any(line.startswith("removed (folder): ") for line in ran.lines)
     assert list((folder.parent / ".scratch").glob("*/*")) == []
     assert [p for p in running(seconds) if name_of(p) == "sleep"] == []
-    (user.home / "agent.sh").write_text("#!/bin/sh\necho 42 > answer.txt\n")
     [job] = user.run("show", folder, "--json", code=0).objects
     assert len(job["open"]) == 2
     plan = user.run("resume", folder, "--dry-run", code=0)
     assert all(line.startswith("run ") for line in plan.lines)
-    user.run("resume", folder, code=0)
+    user.run("resume", folder, *OPEN, code=0)
     assert counts(folder)["passed"] == 2
     given_up = user.run("replay", job["open"][0], "--follow", code=0)
     assert "note: given up: " in given_up.err
@@ -158,7 +159,7 @@ def test_a_job_has_one_owner(
     make_task("tasks/b")
     seconds = marker()
     agent = agent_program(f"sleep {seconds}")
-    process = user.start("run", "tasks", "-n", 1, "-a", agent, *BWRAP)
+    process = user.start("run", "tasks", "-n", 1, "-a", agent, *CLOSED, *BWRAP)
     until(lambda: [p for p in running(seconds) if name_of(p) == "sleep"], "the agent")
     folder = folder_of(user)
     ran = user.run("resume", folder, code=2)

@@ -92,7 +92,10 @@ def test_ctrl_c_twice(
 ) -> None:
     """Ctrl-C twice: the containers are gone, exit code 130, and a resume goes on."""
     make_task("t")
-    shell = at_terminal("run", "t", "-a", agent_program("sleep 1000"), *DOCKER)
+    # The program is the job's own, so what it does after a resume depends on a variable.
+    agent = agent_program('[ "$GATE_KEY" = open-gate ] || sleep 1000; echo 42 > answer.txt')
+    closed, opened = (("--agent-env", f"GATE_KEY={gate}") for gate in ("closed-gate", "open-gate"))
+    shell = at_terminal("run", "t", "-a", agent, *closed, *DOCKER)
     until(lambda: (user.home / "jobs/trialog.db").exists(), "the log")
     folder = until(lambda: [Path(j["folder"]) for j in _jobs(user)], "the job")[0]
     until(lambda: containers(folder.name), "the container")
@@ -103,8 +106,7 @@ def test_ctrl_c_twice(
     assert shell.end() == 130
     assert time.monotonic() - began < 20
     assert containers(folder.name) == []
-    (user.home / "agent.sh").write_text("#!/bin/sh\necho 42 > answer.txt\n")
-    user.run("resume", folder, code=0)
+    user.run("resume", folder, *opened, code=0)
     assert summary(folder)["counts"]["passed"] == 1
 
 
