@@ -21,7 +21,7 @@ import msgspec
 from ..authoring.app import App
 from ..authoring.environment import Environment
 from ..errors import ConfigError
-from .environments import authored_app, is_app
+from .apps import authored_app, is_app
 from .importing import Space
 from .model import AppManifest
 

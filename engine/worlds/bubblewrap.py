@@ -27,8 +27,8 @@ WORKDIR = "/world"
 class BubblewrapWorlds:
     """Worlds that see nothing but their own code: no network, no other process, no project.
 
-    `scratch` is a folder of the host for them alone, an absolute path that exists. The apps run by
-    the engine's own Python, and can import what is installed for it.
+    `scratch` is a folder of the host for them alone, which exists. The apps run by the engine's own
+    Python, and can import what is installed for it.
     """
 
     backend = "bubblewrap"
@@ -71,12 +71,12 @@ class BubblewrapWorlds:
         return await start_host(words, {"PATH": PATH})
 
     def _make_etc(self) -> Path:
-        etc = self._scratch / "etc"
+        etc = self._scratch.absolute() / "etc"
         copy_etc(etc, home_folder())
         return etc
 
     def _words(self, mounts: list[Mount], etc: Path) -> list[str]:
-        own = self._scratch / f"host-{secrets.token_hex(8)}"
+        own = self._scratch.absolute() / f"host-{secrets.token_hex(8)}"
         own.mkdir(mode=0o700)
         spec = SandboxSpec(
             job="",

@@ -52,7 +52,7 @@ class DockerWorlds:
 
     The image must have a shell and Python 3.11 or later, and the package msgspec unless its Python
     is of the same minor version as the engine's; what apps import must be in it, too. `scratch` is
-    a folder of the host for these worlds alone: an absolute path that exists and can be mounted.
+    a folder of the host for these worlds alone, which exists and can be mounted.
     """
 
     backend = "docker"
@@ -69,7 +69,7 @@ class DockerWorlds:
         self._scratch = scratch
         self._deadline = deadline
         self._images = Images(engine, default_image)
-        self._inside = Inside(scratch / "inside")
+        self._inside = Inside(scratch / "inside", another_user=True)
         self._pool = HostPool()
 
     @classmethod

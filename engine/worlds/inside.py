@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path, PurePosixPath
 
@@ -27,15 +28,21 @@ PROJECT = "/trialog/project"
 LEFT_OUT = frozenset({"verifiers", "tasks", "agents", "jobs", "__pycache__"})
 """Folders of a project that apps have no business with."""
 
+_CODE = (".py", ".pyc", ".so")
 _PARTS = ("engine", "events", "projections")
 _LARGEST_FILE = 16 * 1024 * 1024
 
 
 class Inside:
-    """The folders of one kind of worlds; they are made in `scratch`, an absolute path."""
+    """The folders of one kind of worlds, made in `scratch`.
 
-    def __init__(self, scratch: Path) -> None:
+    `another_user`: whoever is inside is not this user, so that files which only he may read are
+    copied.
+    """
+
+    def __init__(self, scratch: Path, *, another_user: bool = False) -> None:
         self._scratch = scratch
+        self._another_user = another_user
         self._lock = anyio.Lock()
         self._runtime: list[Mount] | None = None
         self._projects: dict[Path, list[Mount]] = {}
@@ -49,12 +56,13 @@ class Inside:
             return await to_thread.run_sync(self._mounts, source)
 
     def _mounts(self, source: WorldSource) -> list[Mount]:
+        scratch = self._scratch.absolute()
         if self._runtime is None:
-            self._runtime = _make_runtime(self._scratch)
+            self._runtime = _make_runtime(scratch)
         root = source.root.resolve()
         if root not in self._projects:
-            place = self._scratch / f"project-{len(self._projects)}"
-            self._projects[root] = _make_project(root, place)
+            place = scratch / f"project-{len(self._projects)}"
+            self._projects[root] = _make_project(root, place, self._another_user)
         return [*self._runtime, *self._projects[root]]
 
 
@@ -77,7 +85,7 @@ def _make_runtime(scratch: Path) -> list[Mount]:
     package = PACKAGE_ROOT / "trialog"
     _copy_file(package / "__init__.py", lib / "trialog" / "__init__.py")
     for part in _PARTS:
-        _copy_code(package / part, lib / "trialog" / part)
+        _copy_tree(package / part, lib / "trialog" / part, _CODE)
     try:
         found = distribution("trialog")
     except PackageNotFoundError:
@@ -87,7 +95,7 @@ def _make_runtime(scratch: Path) -> list[Mount]:
         told.parent.mkdir()
         told.write_text(found.read_text("METADATA") or "", encoding="utf-8")
         told.chmod(0o644)
-    _copy_code(Path(msgspec.__file__).parent, vendor / "msgspec")
+    _copy_tree(Path(msgspec.__file__).parent, vendor / "msgspec", _CODE)
     for folder in (lib, vendor):
         for place, _, _ in os.walk(folder):
             Path(place).chmod(0o755)
@@ -97,12 +105,27 @@ def _make_runtime(scratch: Path) -> list[Mount]:
     ]
 
 
-def _copy_code(source: Path, target: Path) -> None:
+def _copy_tree(source: Path, target: Path, endings: tuple[str, ...]) -> None:
+    """Copy the files below a folder whose names end so, readable for all; no links."""
     for place, _, files in os.walk(source):
+        inside = target / Path(place).relative_to(source)
+        inside.mkdir(parents=True, exist_ok=True)
+        inside.chmod(0o755)
         for name in files:
-            if name.endswith((".py", ".pyc", ".so")):
-                original = Path(place, name)
-                _copy_file(original, target / original.relative_to(source))
+            original = Path(place, name)
+            if name.endswith(endings) and original.is_file() and not original.is_symlink():
+                _copy_file(original, inside / name)
+
+
+def _readable_for_all(folder: Path) -> bool:
+    for place, _, files in os.walk(folder):
+        if os.stat(place).st_mode & 0o005 != 0o005:
+            return False
+        for name in files:
+            mode = os.lstat(os.path.join(place, name)).st_mode
+            if stat.S_ISREG(mode) and not mode & 0o004:
+                return False
+    return True
 
 
 def _copy_file(source: Path, target: Path) -> None:
@@ -112,7 +135,7 @@ def _copy_file(source: Path, target: Path) -> None:
     target.chmod(0o644)
 
 
-def _make_project(root: Path, place: Path) -> list[Mount]:
+def _make_project(root: Path, place: Path, another_user: bool) -> list[Mount]:
     """The project: copies of the files at its top, and its folders as they are."""
     place.mkdir(parents=True)
     place.chmod(0o755)
@@ -122,6 +145,9 @@ def _make_project(root: Path, place: Path) -> list[Mount]:
             continue
         if entry.is_dir():
             if (entry / "trialog.db").exists():
+                continue
+            if another_user and not _readable_for_all(entry):
+                _copy_tree(entry, place / entry.name, ("",))
                 continue
             (place / entry.name).mkdir(mode=0o755)
             target = f"{PROJECT}/{entry.name}"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 import msgspec
 
 from ..authoring.app import App
 from ..authoring.environment import Environment
-from ..errors import ConfigError
+from ..projects.apps import authored_app
 from ..projects.importing import Space
 from ..projects.model import AppManifest
 
@@ -34,26 +34,7 @@ def load_environment(source: WorldSource) -> Environment:
     kinds: list[type[App[Any]]] = []
     settings: dict[str, dict[str, Any]] = {}
     for entry in source.apps:
-        kind = _named(space.load(entry.python), entry, source)
+        kind = authored_app(entry, space, source.folder)
         kinds.append(kind)
         settings[kind.app_name()] = entry.settings
     return Environment(kinds, name=source.name, settings=settings)
-
-
-def _named(found: Any, entry: AppManifest, source: WorldSource) -> type[App[Any]]:
-    """The class, with name and control as the manifest has them."""
-    if not _is_app(found):
-        raise ConfigError(
-            f"{entry.python} is {found!r}; an environment's apps are classes of the form "
-            "`class Name(App[State])`",
-            file=source.folder,
-        )
-    changes = {"name": entry.name, "control": entry.control}
-    given = {key: value for key, value in changes.items() if value is not None}
-    if not given:
-        return found
-    return type(found.__name__, (found,), {**given, "__module__": found.__module__})
-
-
-def _is_app(found: Any) -> TypeGuard[type[App[Any]]]:
-    return isinstance(found, type) and issubclass(found, App)

@@ -14,8 +14,7 @@ import msgspec
 from helper import SEEN
 from shared import WORD
 
-from trialog.engine.authoring.app import App, action
-from trialog.engine.authoring.task import TaskView
+from trialog import App, action
 
 
 class Item(msgspec.Struct):
@@ -36,7 +35,7 @@ class Count(msgspec.Struct):
 class Counter(App[Count]):
     """Well-behaved."""
 
-    def reset(self, task: TaskView) -> Any:
+    def reset(self, task: Any) -> Any:
         """The first observation."""
         return {
             "task": task.name,
@@ -115,7 +114,7 @@ class Second(App[Count]):
 class BadReset(App[Count]):
     """Can't be reset."""
 
-    def reset(self, task: TaskView) -> Any:
+    def reset(self, task: Any) -> Any:
         """Raises."""
         raise ValueError("no world today")
 
