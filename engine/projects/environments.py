@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from ..authoring.environment import Environment
 from .apps import authored_app
 from .importing import Space

@@ -258,7 +258,7 @@ def _rubric(fields: Fields, manifest: VerifierManifest) -> VerifierManifest:
         criteria.append(criterion)
     if not fields.has("criteria") or fields.raw("criteria") == []:
         fields.fault("a rubric needs at least one criterion", "criteria")
-    elif criteria and not sum(criterion.weight for criterion in criteria) > 0:
+    elif criteria and all(criterion.weight == 0 for criterion in criteria):
         fields.fault("the weights of the criteria sum to 0", "criteria")
     return msgspec.structs.replace(
         manifest,

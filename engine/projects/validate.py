@@ -13,7 +13,7 @@ from typing import NamedTuple, cast
 
 import msgspec
 
-from ..errors import ConfigError, TaskError
+from ..errors import TaskError
 from .faults import Fault, ProjectError
 from .files import resource_entries
 from .manifests import TOTAL_REWARD
@@ -236,12 +236,3 @@ def _how(status: int | None) -> str:
 def probe_module() -> str:
     """The name that the process runs by."""
     return f"{__package__}.probe"
-
-
-def checked(project: Project) -> None:
-    """Raise ProjectError for a project with any fault."""
-    faults = validate(project)
-    if faults:
-        raise ProjectError(f"project {project.name!r}", faults)
-    if not project.names("task"):
-        raise ConfigError(f"project {project.name!r} has no tasks", file=project.root)

@@ -140,3 +140,36 @@ def test_links_of_a_verifier(make: Make, tmp_path: Path) -> None:
     (root / "verifiers/reached/out").symlink_to(tmp_path / "secret")
     with pytest.raises(Exception, match="out of"):
         digest(root)
+
+
+def test_packages_and_circles(make: Make) -> None:
+    """Packages count with their __init__.py, relative imports are followed, and modules that
+    import each other are no trouble."""
+    root = make(
+        {
+            "verifiers/reached/verify.py": (
+                "import kit.one.deep\nimport numbers, nowhere.at_all\n\n\n"
+                "def check(episode):\n    return 1\n\n\ndef reward(step):\n    return 1\n"
+            ),
+            "kit/__init__.py": "from . import side\nfrom .. import x\n",
+            "kit/side.py": "from .one import deep\nfrom kit import side\n",
+            "kit/one/__init__.py": "",
+            "kit/one/deep.py": "from .. import side, __version__\nfrom ..two import two\n",
+            "kit/two.py": "two = 2\n",
+            "kit/three.py": "three = 3\n",
+        }
+    )
+    found = set(load_project(root).task("count").verifier_files())
+    assert {path for path in found if path.startswith("kit/")} == {
+        "kit/__init__.py", "kit/side.py", "kit/one/__init__.py", "kit/one/deep.py", "kit/two.py",
+    }  # fmt: skip
+
+
+def test_files_with_nul_bytes(make: Make) -> None:
+    """Bytes that Python's parser refuses are a fault of the file, not of the program."""
+    root = make(SHARED)
+    assert digest(root)
+    (root / "shared/more.py").write_bytes(b"X = 1\0\n")
+    with pytest.raises(ProjectError) as caught:
+        digest(root)
+    assert "shared/more.py:1: no valid Python" in caught.value.faults[0].shown(root)

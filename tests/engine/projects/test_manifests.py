@@ -350,3 +350,53 @@ def test_commands_and_total_reward(make: Make) -> None:
     assert source is not None
     assert source.check == ["./check.sh", "-v"]
     assert project.verifier("sum").verifier.check is total_reward  # type: ignore[union-attr]
+
+
+def test_too_much(make: Make) -> None:
+    """A manifest that grows without bound by its aliases is refused, not unfolded."""
+    bomb = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+        f"{chr(98 + n)}: &{chr(98 + n)} [{', '.join([f'*{chr(97 + n)}'] * 10)}]\n" for n in range(6)
+    )
+    root = make()
+    assert load_project(root).task("count")
+    (root / "tasks/count/task.yaml").write_text(bomb)
+    assert faults(root) == ["tasks/count/task.yaml:1: can't be used: more than 100000 values"]
+
+
+@pytest.mark.parametrize(
+    ("apps", "message"),
+    [
+        ("  - python: env.py:Counter\n    name: two words\n", "expected a name of letters"),
+        ("  - python: env.py:Nothing\n", None),
+    ],
+)
+def test_apps(make: Make, apps: str, message: str | None) -> None:
+    """An app's name must be one; that its class is there shows when it is imported."""
+    root = make({"environments/counter/environment.yaml": f"name: counter\napps:\n{apps}"})
+    if message is not None:
+        assert message in faults(root)[0]
+        return
+    task = load_project(root).task("count")
+    with pytest.raises(ConfigError, match=r"there is no 'Nothing' in env\.py"):
+        _ = task.task
+
+
+def test_negative_weights_of_criteria(make: Make) -> None:
+    """A criterion's weight is 0 or more."""
+    text = f"name: reached\nkind: human\ninstructions: x\n{RUBRIC}"
+    root = make({"verifiers/reached/verifier.yaml": text})
+    assert load_project(root).task("count")
+    (root / "verifiers/reached/verifier.yaml").write_text(text.replace("weight: 2", "weight: -2"))
+    assert "criteria[0].weight: expected 0 or more, found -2" in faults(root)[0]
+
+
+def test_closing_a_project(make: Make) -> None:
+    """A closed project leaves none of its modules behind."""
+    import sys
+
+    project = load_project(make())
+    before = set(sys.modules)
+    assert project.task("count").task
+    assert any("space" in name for name in set(sys.modules) - before)
+    project.close()
+    assert not any("space" in name for name in set(sys.modules) - before)

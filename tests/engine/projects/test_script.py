@@ -20,6 +20,7 @@ from trialog.engine.authoring.verifiers import (
 )
 from trialog.engine.errors import ConfigError
 from trialog.engine.projects.importing import Space
+from trialog.engine.projects.project import load_project
 from trialog.engine.projects.resources import ProjectTask
 from trialog.engine.projects.script import snapshot_of
 from trialog.engine.projects.snapshot import pack_project_task, unpack_project_task
@@ -342,3 +343,52 @@ def test_two_files_of_one_name(tmp_path: Path) -> None:
             writer.reference("check", found[1].check, "verifiers/two")
     finally:
         del sys.modules["dup"]
+
+
+def test_a_projects_verifier_in_plain_python(tmp_path: Path) -> None:
+    """A verifier that was loaded from a project can be used in a task of plain Python."""
+    root = write(
+        tmp_path / "p",
+        {
+            "trialog.yaml": "name: p\n",
+            "shared.py": "SCORE = 0.25\n",
+            "verifiers/v/verifier.yaml": "name: v\ncheck: verify.py:check\n",
+            "verifiers/v/verify.py": (
+                "import shared\n\n\ndef check(episode):\n    return shared.SCORE\n"
+            ),
+        },
+    )
+    verifier = load_project(root).verifier("v").verifier
+    back = unpack_project_task(snapshot_of(Task("t", verifiers=[verifier])), tmp_path / "s")
+    assert (tmp_path / "s/shared.py").exists()
+    assert back.task.verifiers[0].check(None) == 0.25  # type: ignore[union-attr, operator, misc, arg-type]
+
+
+def test_packages(tmp_path: Path) -> None:
+    """A script that is run as a module of a package keeps its package."""
+    work = write(
+        tmp_path / "work",
+        {
+            "pack/__init__.py": "BASE = 2\n",
+            "pack/checks.py": "from . import BASE\n\n\ndef check(e):\n    return BASE\n",
+            "pack/main.py": (
+                "import sys\nfrom pathlib import Path\n"
+                "from trialog import DeterministicVerifier, Task\n"
+                "from trialog.engine.projects.script import snapshot_of\n"
+                "from .checks import check\n\n\ndef reward(step):\n    return 1\n\n\n"
+                "if __name__ == '__main__':\n"
+                "    task = Task('t', verifiers=[DeterministicVerifier('v', check=check, "
+                "reward=reward)])\n"
+                "    Path(sys.argv[1]).write_bytes(snapshot_of(task))\n"
+            ),
+        },
+    )
+    out = tmp_path / "data"
+    subprocess.run([sys.executable, "-m", "pack.main", out], check=True, cwd=work)
+    back = unpack_project_task(out.read_bytes(), tmp_path / "s")
+    source = back.verifiers[0].source
+    assert source is not None
+    assert (source.check, source.reward) == (
+        "../../pack/checks.py:check", "../../pack/main.py:reward",
+    )  # fmt: skip
+    assert back.task.verifiers[0].check(None) == 2  # type: ignore[union-attr, operator, misc, arg-type]

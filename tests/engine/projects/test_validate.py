@@ -209,3 +209,23 @@ def test_one_verifier(make: Make) -> None:
     assert "at least one of check" in fault.message
     write(root, {"verifiers/reached/verifier.yaml": "name: reached\ncheck: verify.py:check\n"})
     assert validate_verifier(load_project(root), "reached") == []
+
+
+def test_files_that_are_no_python(make: Make) -> None:
+    """A file that is no Python is told once, at its line, though nothing else can be checked."""
+    root = make({"verifiers/reached/unused.py": "def\n"})
+    assert faults(root) == ["verifiers/reached/unused.py:1: no valid Python: invalid syntax"]
+
+
+def test_links_that_lead_out(make: Make, tmp_path: Path) -> None:
+    """A link out of the project is a fault of the resource that it is in."""
+    root = make()
+    (tmp_path / "outside").write_text("x")
+    (root / "verifiers/reached/link").symlink_to(tmp_path / "outside")
+    [fault] = faults(root)
+    assert fault.startswith("verifiers/reached/link:1: a symbolic link leads to")
+
+
+def test_an_agent_without_python(make: Make) -> None:
+    """Agents that are models or programs have nothing to import."""
+    assert faults(make({"agents/steady/agent.yaml": "name: steady\nmodel: m\n"})) == []
