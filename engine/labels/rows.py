@@ -177,15 +177,16 @@ def returns(values: list[tuple[int, float | None]], gamma: float) -> list[float 
     Steps of one turn are not discounted against each other. Null where nothing more was given.
     """
     found: list[float | None] = []
-    ahead: float | None = None
+    ahead: list[float] = []
+    """What is still to come, with each value's discount, so that they are summed exactly."""
     before: int | None = None
     for turn, value in reversed(values):
-        if ahead is not None and before is not None and turn != before:
-            ahead *= gamma
+        if before is not None and turn != before:
+            ahead = [one * gamma for one in ahead] if gamma != 1.0 else ahead
         before = turn
         if value is not None:
-            ahead = total((ahead or 0.0, value))
-        found.append(ahead)
+            ahead.append(value)
+        found.append(total(ahead) if ahead else None)
     found.reverse()
     return found
 

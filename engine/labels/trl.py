@@ -13,6 +13,7 @@ from typing import Literal
 
 import msgspec
 
+from ...events.kinds import AgentMessage
 from ...events.values import Json
 from ...projections.document import compact
 from ...projections.trajectory import AtifStep, Trajectory, trajectory
@@ -95,15 +96,16 @@ class TrlRow(msgspec.Struct, frozen=True, kw_only=True):
 def trl_row(
     ledger: Ledger, blobs: Mapping[str, bytes], *, instructions: str = "", gamma: float = 1.0
 ) -> TrlRow:
-    """A trial's row. `instructions` are the prompt where the log has no message before the first
-    of the agent's. `blobs` has those that trajectory_blobs names."""
+    """A trial's row. The `instructions` and the first observation are the prompt where the log has
+    no messages. `blobs` has those that trajectory_blobs names."""
     view = ledger.view
     told = msgspec.json.decode(trajectory(view, blobs), type=Trajectory)
     dialogue = [] if told.notes is not None else told.steps
     first = next((n for n, step in enumerate(dialogue) if step.source == "agent"), len(dialogue))
     prompt = [message for step in dialogue[:first] for message, _ in _messages(step)]
-    if not any(message.role == "user" for message in prompt) and instructions:
-        prompt.append(Message(role="user", content=instructions))
+    if instructions and not any(isinstance(said, AgentMessage) for _, said in view.history):
+        seen = [message.content for message in prompt]  # the first observation, where there is one
+        prompt = [Message(role="user", content="\n\n".join([instructions, *seen]))]
     completion: list[Message] = []
     places: dict[str, int] = {}
     for step in dialogue[first:]:

@@ -68,11 +68,15 @@ def test_the_prompt_is_what_came_before_the_agent() -> None:
 
 
 def test_the_tasks_instructions_stand_in() -> None:
-    """Where nothing was said to the agent, the task's instructions are the prompt."""
+    """Where no message is recorded, the prompt is the instructions and what was seen first."""
     items = [*trial()[:3], action(), *trial()[-5:]]
+    silent = [item for item in played() if not isinstance(item, AgentMessage)]
 
     assert [] == made(items)["prompt"]
     assert [{"role": "user", "content": "do it"}] == made(items, instructions="do it")["prompt"]
+    assert [{"role": "user", "content": "do it\n\ncount up"}] == made(
+        ran(*silent), instructions="do it"
+    )["prompt"]
     said = made(ran(*played()), instructions="do it")["prompt"]
     assert [{"role": "user", "content": "count up"}] == said
 
