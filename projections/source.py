@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from anyio import to_thread
 
 from ..events.codec import decode
@@ -50,7 +48,7 @@ async def read_trial(log: EventLog, trial: str, *, until: int | None = None) -> 
 
 async def trial_view(log: EventLog, trial: str) -> TrialView | None:
     """An execution as its events tell it, None before the first. Raises LogCorrupt."""
-    return await to_thread.run_sync(_fed, TrialFold(), await read_trial(log, trial))
+    return await to_thread.run_sync(folded, await read_trial(log, trial))
 
 
 async def files_of(blobs: BlobStore, view: TrialView) -> Files:
@@ -102,18 +100,25 @@ class JobSource:
 
     async def trial(self, trial: str) -> Files | None:
         """An execution's files, None before its first event. Its part of the summary is kept."""
-        if trial not in self._summary:
-            await self._read_job()
+        events = await self.events(trial)
         try:
-            events = await read_trial(self._log, trial, until=self._until)
-            view = await to_thread.run_sync(_fed, TrialFold(), events)
+            view = await to_thread.run_sync(folded, events)
         except LogCorrupt as corrupt:
-            self._keep(trial, corrupt)
+            self.keep(trial, corrupt)
             return no_files(corrupt)
         if view is None:
             return None
-        self._keep(trial, view, events)
+        self.keep(trial, view, events)
         return await files_of(self._log.blobs, view)
+
+    async def events(self, trial: str) -> list[RecordedEvent] | LogCorrupt:
+        """An execution's events, or why they can't be had; for `folded`, then `keep`."""
+        if trial not in self._summary:
+            await self._read_job()
+        try:
+            return await read_trial(self._log, trial, until=self._until)
+        except LogCorrupt as corrupt:
+            return corrupt
 
     async def summary(self) -> Files:
         """The job's own files, from everything that the log has now."""
@@ -144,17 +149,21 @@ class JobSource:
                 events = up_to(await self._log.read(f"trial/{trial}", after=seen), self._until)
             view = await to_thread.run_sync(_fed, fold, events) if events else None
         except LogCorrupt as corrupt:
-            self._keep(trial, corrupt)
+            self.keep(trial, corrupt)
             return
         if view is not None:
             self._open[trial] = fold, events[-1].version
-            self._keep(trial, view, events)
+            self.keep(trial, view, events)
 
-    def _keep(
-        self, trial: str, known: TrialView | LogCorrupt, events: Iterable[RecordedEvent] = ()
+    def keep(
+        self,
+        trial: str,
+        known: TrialView | LogCorrupt,
+        events: list[RecordedEvent] | LogCorrupt | None = None,
     ) -> None:
+        """Keep an execution's part of the summary."""
         if trial in self._summary:
-            self._summary.trial(trial, known, events)
+            self._summary.trial(trial, known, events if isinstance(events, list) else ())
         if isinstance(known, TrialView) and known.finish is not None:
             self._open.pop(trial, None)
 
@@ -175,6 +184,13 @@ def _continues(events: list[RecordedEvent]) -> Continues | None:
     except LogCorrupt:
         return None  # the fold meets it too, and says so
     return started.continues if isinstance(started, TrialStarted) else None
+
+
+def folded(events: list[RecordedEvent] | LogCorrupt) -> TrialView | None:
+    """An execution as these events tell it, None without any. Raises LogCorrupt."""
+    if isinstance(events, LogCorrupt):
+        raise events
+    return _fed(TrialFold(), events)
 
 
 def _fed(fold: TrialFold, events: list[RecordedEvent]) -> TrialView | None:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
+import anyio
 import msgspec
 from anyio import to_thread
 
+from ..events.envelope import RecordedEvent
 from ..events.errors import LogCorrupt, LogError
 from ..events.log import BlobStore, EventLog
 from ..events.values import BlobRef
 from .disk import files_lock, fresh_part, holds_blob, place, put, writing
-from .files import Files, Problem, is_plain
-from .source import JobSource, files_of, no_files, trial_view
+from .errors import FilesUnwritable
+from .files import Files, Problem, is_plain, needed_blobs, trial_files
+from .source import JobSource, files_of, folded, no_files, trial_view
+from .trial import TrialView
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -32,34 +38,124 @@ class Report(msgspec.Struct, frozen=True):
         )
 
 
+TOGETHER = 32
+"""Trials whose files are written under one lock, at most."""
+
+
+class _Order:
+    """A trial whose files somebody wants written, and what came of it."""
+
+    def __init__(self, trial: str) -> None:
+        self.trial = trial
+        self.report: Report | None = None
+        self.error: Exception | None = None
+
+    @property
+    def done(self) -> bool:
+        return self.report is not None or self.error is not None
+
+    def outcome(self) -> Report:
+        if self.error is not None:
+            raise self.error
+        assert self.report is not None
+        return self.report
+
+
 class JobFiles:
     """A job's files on disk, for an engine that runs the job: one object as long as it runs.
 
     Each trial is read once when its files are written; a summary costs what is new since the
-    last one. Several processes may write the files of one job; a lock orders them.
+    last one. Several processes may write the files of one job; a lock orders them. Trials that end
+    while others' files are being written are written together, since most of what a small trial's
+    files cost is the lock and the way into a thread and back.
     """
 
     def __init__(self, log: EventLog, job: str, folder: Path) -> None:
         self._log = log
         self._folder = folder
         self._source = JobSource(log, job)
+        self._turn = anyio.Lock()
+        self._orders: list[_Order] = []
 
     async def write_trial(self, trial: str) -> Report:
         """Write an execution's files. Raises FilesUnwritable."""
+        order = _Order(trial)
+        self._orders.append(order)
+        async with self._turn:
+            while not order.done:
+                together, self._orders = self._orders[:TOGETHER], self._orders[TOGETHER:]
+                try:
+                    await self._write_all(together)
+                except BaseException:
+                    # Whoever waits for one of the others does it, or fails, in its own name.
+                    left = [one for one in together if one is not order and not one.done]
+                    self._orders[:0] = left
+                    raise
+        return order.outcome()
+
+    async def _write_all(self, orders: Sequence[_Order]) -> None:
         async with files_lock(self._folder):
-            files = await self._source.trial(trial)
-            if files is None:
-                return Report()
-            return await write(self._log.blobs, self._folder, trial, files)
+            read = [(order, await self._source.events(order.trial)) for order in orders]
+            made = await to_thread.run_sync(_make_all, self._folder, read)
+            for (order, events), one in zip(read, made, strict=True):
+                if one.known is not None:
+                    self._source.keep(order.trial, one.known, events)
+                if isinstance(one.known, TrialView) and one.report is None and one.error is None:
+                    files = await files_of(self._log.blobs, one.known)
+                    await self._write(order, files)
+                else:
+                    order.report, order.error = one.report, one.error
+
+    async def _write(self, order: _Order, files: Files) -> None:
+        try:
+            order.report = await write(self._log.blobs, self._folder, order.trial, files)
+        except FilesUnwritable as error:
+            order.error = error
 
     async def write_summary(self) -> Report:
         """Write the job's own files. Raises FilesUnwritable."""
-        async with files_lock(self._folder):
+        async with self._turn, files_lock(self._folder):
             return await write(self._log.blobs, self._folder, "", await self._source.summary())
 
     async def trials(self) -> list[str]:
         """Every execution that was scheduled."""
         return await self._source.trials()
+
+
+class _Made(NamedTuple):
+    """An execution folded and, where no blob is needed for it, written. `report` and `error` are
+    null where that is still to be done."""
+
+    known: TrialView | LogCorrupt | None
+    report: Report | None = None
+    error: Exception | None = None
+
+
+def _make_all(
+    folder: Path, read: Sequence[tuple[_Order, list[RecordedEvent] | LogCorrupt]]
+) -> list[_Made]:
+    return [_make(folder, order.trial, events) for order, events in read]
+
+
+def _make(folder: Path, trial: str, events: list[RecordedEvent] | LogCorrupt) -> _Made:
+    try:
+        view = folded(events)
+    except LogCorrupt as corrupt:
+        return _Made(corrupt, _known_problems(trial, no_files(corrupt)))
+    if view is None:
+        return _Made(None, Report())
+    if needed_blobs(view):
+        return _Made(view)
+    files = trial_files(view, {})
+    if files.copies:
+        return _Made(view)
+    report = _known_problems(trial, files)
+    try:
+        if _names_a_folder(trial):
+            report += _put_all(folder, trial, files.documents)
+    except FilesUnwritable as error:
+        return _Made(view, error=error)
+    return _Made(view, report)
 
 
 async def write_trial(log: EventLog, trial: str, folder: Path) -> Report:
@@ -87,15 +183,26 @@ async def write(blobs: BlobStore, job_folder: Path, trial: str, files: Files) ->
 
     A file that can't be written is a problem of its own. Raises FilesUnwritable where none can.
     """
-    report = Report(
-        problems=tuple(Problem(path_of(trial, p.path), p.error) for p in files.problems)
-    )
-    if trial and ("/" in trial or not is_plain(trial)):
-        error = ValueError("this name is no folder's; nothing is written")
-        return report + Report(problems=(Problem(trial, error),))
+    report = _known_problems(trial, files)
+    if not _names_a_folder(trial):
+        return report
     for copy in files.copies:
         report += await _put_blob(blobs, job_folder, path_of(trial, copy.path), copy.blob)
     return report + await to_thread.run_sync(_put_all, job_folder, trial, files.documents)
+
+
+def _known_problems(trial: str, files: Files) -> Report:
+    """Problems that there are before anything is written."""
+    problems = [Problem(path_of(trial, p.path), p.error) for p in files.problems]
+    if not _names_a_folder(trial):
+        error = ValueError("this name is no folder's; nothing is written")
+        problems.append(Problem(trial, error))
+    return Report(problems=tuple(problems))
+
+
+def _names_a_folder(trial: str) -> bool:
+    """Whether a trial's files have a folder of its own; the job's own need none."""
+    return not trial or ("/" not in trial and is_plain(trial))
 
 
 def path_of(trial: str, path: str) -> str:
