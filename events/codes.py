@@ -172,6 +172,10 @@ WARNINGS: dict[str, Code] = {
         "A declared artifact was not kept.",
         "See its reason; links are never followed out of the sandbox.",
     ),
+    "system_changed": Code(
+        "The agent changed programs or libraries of the system, which the verifier then ran with.",
+        "See the list in the log (WorkspaceSaved.outside); installing packages is honest work.",
+    ),
     "secret_in_workspace": Code(
         "A secret's value lies in the saved workspace, which keeps its bytes.",
         "Don't share the saved workspace; see how the task or agent wrote it there.",
@@ -225,6 +229,11 @@ CATEGORIES: dict[str, Category] = {
         "The sandbox could not be made or used.",
         "Read the error; `trialog resume JOB` runs the trial again.",
         "infrastructure",
+    ),
+    "limits_refused": Category(
+        "A limit of the task's can't be held here, and --strict-limits was given.",
+        "Read the error; lower or remove the limit, or run without --strict-limits.",
+        "user",
     ),
     "sandbox_unavailable": Category(
         "No sandbox can be had on this machine.",
@@ -283,7 +292,7 @@ CATEGORIES: dict[str, Category] = {
     ),
     "verifier_no_reward": Category(
         "The verifier wrote no usable reward, and --missing-reward error was given.",
-        "Mend the test, then `trialog regrade JOB`.",
+        "Mend the test, then `trialog run --from JOB`.",
         "verifier",
     ),
     "log_unavailable": Category(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from ..errors import ConfigError, TaskError
+from ..tasks.dataset import TasksError
 from ..tasks.model import Task
 from .config import JobConfig
 
@@ -15,10 +16,12 @@ def refuse_unsupported(
     *,
     episodes: Sequence[str] = (),
     policies: Collection[str] = (),
+    backend: str = "docker",
 ) -> None:
     """Raise ConfigError for the first setting or task that can't be run as it asks.
 
-    `episodes` are the names of environment tasks, `policies` those of agents that act in them.
+    `backend` is the sandbox that the job has; `episodes` are the names of environment tasks, and
+    `policies` those of agents that act in them.
     """
     for agent in config.agents:
         if episodes and agent not in policies and agent != "nop":
@@ -44,8 +47,18 @@ def refuse_unsupported(
     ):
         if value < 1:
             raise ConfigError(f"expected 1 or more, found {value}", key=name)
+    refused: dict[str, TaskError] = {}
     for task in tasks:
-        _refuse_task(config, task)
+        try:
+            _refuse_task(config, task)
+            if backend == "bubblewrap":
+                _refuse_without_images(task)
+        except TaskError as error:
+            refused[task.name] = error
+    if refused:
+        errors = list(refused.values())
+        chosen = len(tasks) + len(episodes)
+        raise errors[0] if chosen == 1 else TasksError(errors, chosen, names=list(refused))
 
 
 def _refuse_task(config: JobConfig, task: Task) -> None:
@@ -54,14 +67,14 @@ def _refuse_task(config: JobConfig, task: Task) -> None:
     if verifier.sandbox_mode == "separate":
         raise TaskError(
             f"task {task.name} wants its verifier in a sandbox of its own, which this release "
-            "does not do yet; it would be graded differently in the shared one",
+            "does not do yet: in the shared one it would be graded differently",
             file=file,
             key="verifier.sandbox_mode",
         )
     if verifier.keep_processes:
         raise TaskError(
             f"task {task.name} is graded on a service that the agent leaves running, which this "
-            "release does not do yet; every process of the agent's is ended before grading",
+            "release does not do yet: every process of the agent's is ended before grading",
             file=file,
             key="verifier.keep_processes",
         )
@@ -72,9 +85,39 @@ def _refuse_task(config: JobConfig, task: Task) -> None:
             file=file,
             key="verifiers",
         )
+    if task.settings.sandbox.workdir == "/":
+        raise TaskError(
+            f"task {task.name} has the root as its workspace, which can't be saved or mounted; "
+            "name a folder",
+            file=file,
+            key="workdir",
+        )
     if "oracle" in config.agents and task.solution is None:
         raise TaskError(
             f"task {task.name} has no reference solution (oracle/solve.sh or solution/solve.sh), "
             "which the oracle agent runs; use another agent, or --exclude the task",
             file=task.path,
         )
+
+
+def _refuse_without_images(task: Task) -> None:
+    """What bubblewrap can't give a task: an image of its own, and users of its own."""
+    settings, instead = task.settings, "; use --sandbox docker"
+    if settings.sandbox.docker_image is not None or task.dockerfile is not None:
+        image = settings.sandbox.docker_image or "its Dockerfile's"
+        raise TaskError(
+            f"task {task.name} needs an image ({image}), and bubblewrap runs on this machine's "
+            f"own system{instead}",
+            file=task.path,
+        )
+    for key, user in (
+        ("agent.user", settings.agent.user),
+        ("verifier.user", settings.verifier.user),
+    ):
+        if user is not None:
+            raise TaskError(
+                f"task {task.name} wants user {user!r}, and bubblewrap has one user inside"
+                f"{instead}",
+                file=task.settings_file,
+                key=key,
+            )

@@ -15,8 +15,16 @@ from msgspec.structs import replace
 from ...events.kinds import JobResumed, JobStarted
 from ...projections.writer import JobFiles
 from ..agents import Agent
+from ..redact import Redactor
 from ..tasks.model import Task
-from .agents import load_agents, open_agents, spelled_alike, take_agents, unused_settings
+from .agents import (
+    load_agents,
+    open_agents,
+    secrets_in_programs,
+    spelled_alike,
+    take_agents,
+    unused_settings,
+)
 from .config import JobConfig
 from .environment import seal
 from .episode_task import EpisodeTask
@@ -52,6 +60,7 @@ async def run_job(
     refuse_unsupported(
         config, scripted,
         episodes=[task.view.name for task in episodes], policies=services.policies.keys(),
+        backend=services.backend.name,
     )  # fmt: skip
     live = {task.view.name: task for task in episodes if task.live}
     if agents is None:
@@ -80,7 +89,8 @@ async def run_job(
             agents=await take_agents(agents, log.blobs),
         )
         await record.append(0, started)
-        for message in unused_settings(config, agents):
+        found = await secrets_in_programs(agents, Redactor(services.secrets))
+        for message in (*found, *unused_settings(config, agents)):
             watch(Notice(level="warning", message=message))
         for task in scripted:
             for warning in task.warnings:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
@@ -25,6 +26,10 @@ from ..sandbox.protocol import Sandbox, Tree, TreeTooLarge
 from ..tasks.model import DeclaredArtifact
 
 MEBIBYTE = 1024 * 1024
+_SYSTEM = re.compile(
+    r"/(usr/(local/)?)?(s?bin|lib(32|64|x32|exec)?)/|/etc/(ld\.so|environment|profile|bash\.bashrc)"
+)
+"""Where programs, libraries and what steers them lie."""
 ARTIFACTS_CAP = 256 * MEBIBYTE
 """Bytes of all artifacts of a trial together."""
 
@@ -207,6 +212,7 @@ async def _save_workspace(
     )
     return [
         saved,
+        *_system_changed(outside or []),
         *(
             WarningRaised(
                 code="secret_in_workspace",
@@ -215,6 +221,24 @@ async def _save_workspace(
             )
             for path in secrets
         ),
+    ]
+
+
+def _system_changed(outside: Sequence[str]) -> list[WarningRaised]:
+    """A warning where programs or libraries of the system are not the image's any more.
+
+    The verifier runs with them. Honest work installs packages, so it is no more than a warning.
+    """
+    changed = [path for path in outside if _SYSTEM.match(path)]
+    if not changed:
+        return []
+    named = ", ".join(changed[:5]) + (f" and {len(changed) - 5} more" if len(changed) > 5 else "")
+    return [
+        WarningRaised(
+            code="system_changed",
+            message=f"the agent changed programs or libraries that the verifier runs with: {named}",
+            path=changed[0],
+        )
     ]
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from trialog.engine.errors import SandboxError, SandboxGone
+from trialog.engine.errors import LimitsRefused, SandboxError, SandboxGone
 from trialog.engine.sandbox.docker import DockerBackend
 from trialog.engine.sandbox.owner import this_process
 from trialog.engine.sandbox.protocol import Image
@@ -79,6 +79,15 @@ async def test_limits_that_cannot_be_had(make_box: MakeBox) -> None:
     else:
         ended, _ = await box.sh("head -c 1200M /dev/zero >/tmp/big")
         assert ended.code != 0
+
+
+async def test_strict_limits(make_box: MakeBox, backend: DockerBackend) -> None:
+    """Under strict limits a sandbox whose limits can't be held is refused, and any other made."""
+    strict = DockerBackend(backend._engine, strict_limits=True)
+    strict._no_storage_limit = "no quotas here"
+    with pytest.raises(LimitsRefused, match="--strict-limits: storage_mb: no quotas here; run on"):
+        await make_box(by=strict, limits=Limits(storage_mb=1024))
+    assert (await make_box(by=strict, limits=Limits(cpus=0.5))).sandbox.warnings == []
 
 
 async def test_network_when_allowed(make_box: MakeBox, backend: DockerBackend) -> None:
@@ -335,3 +344,13 @@ async def test_killed_from_outside(make_box: MakeBox, docker: Docker, how: tuple
         tasks.start_soon(run)
         await up.wait()
         await docker(*how, box.sandbox.id)
+
+
+async def test_a_shell_that_was_taken_away(make_box: MakeBox) -> None:
+    """A phase whose shell an earlier one removed ends as where a program is missing, with 127."""
+    box = await make_box()
+    ended, _ = await box.sh("rm -f /bin/sh /bin/dash")
+    assert ended.code == 0
+    ended, output = await box.sh("true")
+    assert (ended.ended_by, ended.code) == ("exit", 127)
+    assert b"/bin/sh" in output

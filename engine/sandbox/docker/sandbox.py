@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +23,9 @@ from .trees import copy_file, save_tree
 from .ways import ByExec, Direct, Way
 
 KILLED = 137
+NO_PROGRAM = 127
+"""As a shell exits where a program is not there."""
+_NO_PROGRAM = re.compile(r"exec.*(no such file|not found|permission denied)", re.I | re.S)
 STAY_UP = b"while :; do sleep 3600; done\n"
 
 
@@ -46,6 +50,7 @@ class DockerSandbox:
         self._changes = changes
         self._volume = volume
         self._running = False
+        self._had_a_phase = False
 
     @property
     def id(self) -> str:
@@ -81,7 +86,17 @@ class DockerSandbox:
             left.extend(await self._running_now(printed))
 
         following = Following(way, printed, command, self._kill)
-        ended_by = await following.run(stopping)
+        try:
+            ended_by = await following.run(stopping)
+        except SandboxGone:
+            raise
+        except SandboxError as error:
+            # Its first phase had a shell: whoever worked in the sandbox took it away since then.
+            if not (self._had_a_phase and _NO_PROGRAM.search(str(error))):
+                raise
+            output(f"{error}\n".encode())
+            return Exit(ended_by="exit", code=NO_PROGRAM, duration=following.duration)
+        self._had_a_phase = True
         if ended_by == "exit":
             code = await self._code(following, printed)
             left = printed.left

@@ -601,3 +601,42 @@ async def test_task_warnings_are_in_the_result(tmp_path: Path) -> None:
     warnings = json.loads((folder / "result.json").read_bytes())["warnings"]
     assert [w["code"] for w in warnings] == ["env_variable_unset"]
     assert "NOT_SET_ANYWHERE" in warnings[0]["message"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "key"),
+    [
+        ('environment.docker_image = "debian"', "image"),
+        ('agent.user = "agent"', "agent.user"),
+        ('verifier.user = "grader"', "verifier.user"),
+        ('environment.workdir = "/"', "workdir"),
+    ],
+)
+async def test_what_bubblewrap_can_not_give_is_refused(
+    tmp_path: Path, settings: str, key: str
+) -> None:
+    """What would make every trial fail is refused before the first, and counts as nobody's 0."""
+    async with memory_log() as log:
+        with pytest.raises(TaskError, match=key):
+            await run_job(
+                services(log, FakeBackend(), tmp_path),
+                CONFIG,
+                await tasks(tmp_path / "t", 1, settings=settings),
+                Watched(),
+            )
+        assert await log.last_position() == 0
+
+
+async def test_changed_programs_are_a_warning(tmp_path: Path) -> None:
+    """A result says which of the system's programs the agent changed before it was graded."""
+    backend = FakeBackend()
+    backend.outside = ["/home/x", "/usr/bin/bash", "/etc/ld.so.preload"]
+    async with memory_log() as log:
+        result = await run_job(
+            services(log, backend, tmp_path), CONFIG, await tasks(tmp_path / "t", 1), Watched()
+        )
+    (folder,) = [f for f in result.folder.iterdir() if f.is_dir()]
+    (warning,) = json.loads((folder / "result.json").read_bytes())["warnings"]
+    assert warning["code"] == "system_changed"
+    assert "/usr/bin/bash, /etc/ld.so.preload" in warning["message"]
+    assert "/home/x" not in warning["message"]
