@@ -7,6 +7,7 @@
         JobLocked              another process owns the job
       JobStopped               the log failed under a running job
       SandboxError             a sandbox could not do what was asked
+        LimitsRefused          a limit can't be held, and --strict-limits was given
         SandboxUnavailable     no engine, no namespaces
         ImageError             no such image, or it can't be built
           BuildTimeout         building or pulling it took too long
@@ -79,6 +80,12 @@ class SandboxUnavailable(SandboxError):
     """There is no engine, or this machine forbids what the sandbox needs."""
 
     category = "sandbox_unavailable"
+
+
+class LimitsRefused(SandboxError):
+    """A limit can't be held here, and the user asked for refusal rather than a warning."""
+
+    category = "limits_refused"
 
 
 class ImageError(SandboxError):

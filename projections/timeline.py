@@ -92,7 +92,9 @@ def describe(event: Event) -> str:
     """What happened, in plain words, on one line."""
     match event:
         case JobStarted():
-            return f"job {event.job} began: {event.slots} slots, {len(event.tasks)} tasks"
+            return (
+                f"job {event.job} began: {_n(event.slots, 'slot')}, {_n(len(event.tasks), 'task')}"
+            )
         case TrialScheduled():
             why = _because(event.reason)
             return f"{event.trial} is execution {event.execution} of {_slot(event.slot)}{why}"
@@ -102,17 +104,18 @@ def describe(event: Event) -> str:
             plan = ", ".join(f"{n} to {action}" for action, n in event.plan.items())
             return f"the job goes on: {plan or 'nothing to do'}"
         case JobInterrupted():
-            return f"the job was interrupted by {event.signal} with {event.running} trials running"
+            running = _n(event.running, "trial")
+            return f"the job was interrupted by {event.signal} with {running} running"
         case JobCancelled():
             return f"the job was cancelled{_by(event.author)}{_because(event.reason)}"
         case JobFinished():
             spent = event.wall_seconds
             time = "" if spent is None else f" in {_time(spent)}"
-            return f"the job finished: {event.trials} trials{time}"
+            return f"the job finished: {_n(event.trials, 'trial')}{time}"
         case RegradePlanned():
             n = len(event.trials)
             return (
-                f"regrade {event.regrade_id} of {n} trials planned{_by(event.author)}"
+                f"regrade {event.regrade_id} of {_n(n, 'trial')} planned{_by(event.author)}"
                 + _because(event.reason)
             )
         case RegradeSkipped():
@@ -124,7 +127,9 @@ def describe(event: Event) -> str:
             )
         case BlobsPruned():
             n = len(event.blobs)
-            return f"{n} {event.what} blobs given up{_by(event.author)}{_because(event.reason)}"
+            return (
+                f"{_n(n, f'{event.what} blob')} given up{_by(event.author)}{_because(event.reason)}"
+            )
         case EngineFault():
             return f"the engine failed in {event.where} ({event.category}): {shown(event.error)}"
         case TrialStarted():
@@ -145,9 +150,10 @@ def describe(event: Event) -> str:
             names = ", ".join(f"{p.name} ({p.pid})" for p in event.processes)
             return f"killed what the agent had left: {names}" if names else "nothing was left"
         case ArtifactsSaved():
-            return f"{len(event.artifacts)} artifacts saved, {len(event.skipped)} paths skipped"
+            skipped = _n(len(event.skipped), "path")
+            return f"{_n(len(event.artifacts), 'artifact')} saved, {skipped} skipped"
         case WorkspaceSaved():
-            return f"workspace saved: {event.files} files, {event.size} bytes"
+            return f"workspace saved: {_n(event.files, 'file')}, {_n(event.size, 'byte')}"
         case WorkspaceHardened():
             removed = f", removed {', '.join(event.removed)}" if event.removed else ""
             skipped = f", skipped {', '.join(event.steps_skipped)}" if event.steps_skipped else ""
@@ -260,14 +266,14 @@ def describe(event: Event) -> str:
                 f"{_because(event.reason)}{_failed(event.error)}"
             )
         case ReviewStarted():
-            return f"review {event.review} of {len(event.trials)} trials by {event.agent}"
+            return f"review {event.review} of {_n(len(event.trials), 'trial')} by {event.agent}"
         case ReviewCompleted():
             checks = ", ".join(f"{name} {check.outcome}" for name, check in event.checks.items())
             return f"{event.trial}: {checks}"
         case ReviewFailed():
             return f"{event.trial} ({event.category}): {shown(event.error)}"
         case ReviewFinished():
-            return f"{event.completed} trials reviewed, {event.failed} failed"
+            return f"{_n(event.completed, 'trial')} reviewed, {event.failed} failed"
         case _:
             assert_never(event)
 
@@ -313,7 +319,11 @@ def _at(event: StepRewardFailed | VerifierFailed | HindsightFailed) -> str:
 
 
 def _printed(output: Output | None) -> str:
-    return "" if output is None else f", {output.total} bytes printed"
+    return "" if output is None else f", {_n(output.total, 'byte')} printed"
+
+
+def _n(count: int, word: str) -> str:
+    return f"{count} {word}{'' if count == 1 else 's'}"
 
 
 def _known(number: int | None) -> str:

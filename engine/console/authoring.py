@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from functools import partial
 from pathlib import Path
 from typing import Literal, cast
@@ -11,6 +11,7 @@ from typing import Literal, cast
 import msgspec
 from anyio import to_thread
 
+from ...events.codes import CATEGORIES
 from ...events.log import EventLog
 from ..job.api import run_job
 from ..job.config import JobConfig
@@ -24,7 +25,7 @@ from .failure import EXIT_FAILED, EXIT_OK
 from .outputs import printed, recorded_output
 from .running import Variables, read_variables, refuse_without_image, services_of
 from .session import Request, opened
-from .text import escaped, number, shortened
+from .text import escaped, number, telling
 
 __all__ = ("check_task", "make_task")
 
@@ -50,6 +51,11 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     trial: TrialEnded | None
     output: str | None
     """The end of what the verifier printed."""
+
+    @property
+    def ran(self) -> bool:
+        """Whether there is a score: without one nothing is known of the test."""
+        return self.trial is not None and self.trial.outcome == "scored"
 
 
 async def check_task(
@@ -92,12 +98,13 @@ async def _controls(
 ) -> list[Control]:
     """Run both controls with a log of their own, which is thrown away."""
     ended: list[TrialEnded] = []
+    told = {f"task {task.name}: {warning.message}" for warning in task.warnings}
 
     def watch(report: Report) -> None:
         match report:
             case TrialEnded() if not report.will_retry:
                 ended.append(report)
-            case Notice():
+            case Notice() if report.message not in told:
                 request.terminal.message(f"{report.level}: {escaped(report.message)}")
             case _:
                 pass
@@ -143,28 +150,41 @@ def _verdict(
         terminal.data(
             {"task": task.name, "ok": good, "advice": list(advice), "controls": list(controls)}
         )
+    advised = {warning.message for warning in advice}
     for control in controls:
-        _tell_control(request, control)
+        _tell_control(request, control, advised)
     name = escaped(task.name)
     if good:
         terminal.line(f"ok: {name}: the reference solution passes, and doing nothing does not")
         return EXIT_OK
-    if controls:
+    unrun = [control.trial for control in controls if not control.ran]
+    if unrun:
+        category = next((trial.category for trial in unrun if trial and trial.category), None)
+        known = CATEGORIES.get(category or "")
+        why = f": {known.meaning[:1].lower()}{known.meaning[1:].rstrip('.')}" if known else ""
+        terminal.message(f"error: {name}: the controls could not be run, so nothing is known{why}")
+        if category is not None:
+            terminal.message(f"hint: `trialog explain {escaped(category)}` says what to do")
+    elif controls:
         terminal.message(f"error: {name}: the test does not tell right from wrong yet")
     return EXIT_FAILED
 
 
-def _tell_control(request: Request, control: Control) -> None:
+def _tell_control(request: Request, control: Control, advised: Set[str]) -> None:
     terminal, trial = request.terminal, control.trial
-    tag = "ok  " if control.holds else "FAIL"
+    tag = "ok  " if control.holds else "FAIL" if control.ran else "ERR "
     if trial is None:
         terminal.line(f"[{tag}] {control.agent}: did not end")
         return
     got = f"reward {number(trial.reward)}"
     if trial.outcome != "scored":
-        got = f"{trial.outcome}: {shortened(trial.error or trial.category, 160)}"
+        got = f"{trial.outcome}: {telling(trial.error or trial.category, 160)}"
     terminal.line(f"[{tag}] {control.agent}: {got} (must be {control.expected})")
+    if not control.ran and control.agent == "oracle":  # of the other it would be the same
+        for line in (trial.error or "").splitlines()[1:]:
+            terminal.line(f"       | {escaped(line)}")
     for message in trial.warnings:
-        terminal.line(f"       warning: {escaped(message)}")
+        if message not in advised:
+            terminal.line(f"       warning: {escaped(message)}")
     for line in (control.output or "").splitlines():
         terminal.line(f"       | {line}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import structlog
 from anyio import to_thread
 
 from ...events.codec import decode_or_none
@@ -34,7 +35,7 @@ async def clean_up(request: Request, *, sandbox: str) -> int:
         except SandboxUnavailable as error:
             if sandbox != "auto":
                 raise
-            terminal.message(f"note: {name}: {escaped(error)}")
+            structlog.get_logger().info("no such sandbox here", sandbox=name, why=str(error))
             continue
         try:
             gone += [(name, thing) for thing in await backend.reap()]

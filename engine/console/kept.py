@@ -11,11 +11,14 @@ from anyio import to_thread
 from ...events.codec import decode_or_none
 from ...events.kinds import SandboxRemoved, SandboxStarted
 from ...events.log import EventLog
-from ..errors import CommandRefused, ConfigError
+from ..errors import CommandRefused, ConfigError, SandboxGone
 from ..job.place import KEPT
 from .session import Request, opened
 
 __all__ = ("kept_trials", "run_in_kept")
+
+
+_ADVICE = "`trialog run --keep-sandbox` leaves sandboxes in place, until `trialog clean`"
 
 
 async def run_in_kept(request: Request, trial: str, command: Sequence[str]) -> int:
@@ -26,13 +29,16 @@ async def run_in_kept(request: Request, trial: str, command: Sequence[str]) -> i
     async with opened(request, trial) as session:
         name = await session.trial(trial)
         sandbox = await _kept_sandbox(session.log, name)
-    if sandbox.backend == "docker":
-        from ..sandbox.docker import exec_in as exec_in_container
+    try:
+        if sandbox.backend == "docker":
+            from ..sandbox.docker import exec_in as exec_in_container
 
-        return await exec_in_container(sandbox.sandbox_id, words, workdir=sandbox.workspace)
-    from ..sandbox.bubblewrap import exec_in
+            return await exec_in_container(sandbox.sandbox_id, words, workdir=sandbox.workspace)
+        from ..sandbox.bubblewrap import exec_in
 
-    return await exec_in(session.place.folder / KEPT / name, words)
+        return await exec_in(session.place.folder / KEPT / name, words)
+    except SandboxGone as error:
+        raise CommandRefused(f"the sandbox of trial {name} is gone: {error}; {_ADVICE}") from error
 
 
 async def kept_trials(jobs_folder: Path) -> frozenset[str]:
@@ -59,8 +65,5 @@ async def _kept_sandbox(log: EventLog, trial: str) -> SandboxStarted:
             case _:
                 pass
     if sandbox is None:
-        raise CommandRefused(
-            f"the sandbox of trial {trial} was removed; "
-            "`trialog run --keep-sandbox` leaves them in place"
-        )
+        raise CommandRefused(f"the sandbox of trial {trial} was removed; {_ADVICE}")
     return sandbox

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -12,6 +12,7 @@ from ...events.envelope import RecordedEvent
 from ...events.kinds import TrialAbandoned, TrialFinished, TrialStarted
 from ...projections.timeline import timeline_line
 from ..errors import ConfigError
+from .rows import cancel_reason
 from .session import Request, Session, opened
 from .text import escaped
 
@@ -29,6 +30,7 @@ async def replay_trial(request: Request, trial: str, *, at: int | None, follow: 
             return 0
         events = await session.log.read(f"trial/{name}", limit=at)
         _show(session, events)
+        await _tell_cancelled(session, events)
         if at is not None and len(events) < at:
             session.terminal.message(f"note: the trial has {len(events)} events")
     return 0
@@ -52,6 +54,18 @@ async def _follow(session: Session, trial: str) -> None:
                     return
                 case _:
                     pass
+
+
+async def _tell_cancelled(session: Session, events: Sequence[RecordedEvent]) -> None:
+    """Who cancelled the trial, and why, which is in the job's stream."""
+    first = decode_or_none(events[0])
+    if isinstance(first, TrialStarted) and any(
+        isinstance(one, TrialFinished) and one.outcome == "cancelled"
+        for one in map(decode_or_none, events)
+    ):
+        reason = await cancel_reason(session.log, first.job)
+        if reason is not None:
+            session.terminal.message(f"note: the job was {escaped(reason)}")
 
 
 def _show(session: Session, events: Iterable[RecordedEvent]) -> None:

@@ -23,11 +23,11 @@ async def choose(
     """The backend called `docker` or `bubblewrap`, or for `auto` the first that works here.
 
     `default_image` is what Docker takes for tasks that name no image; `strict_limits` makes
-    bubblewrap refuse a limit that it can't hold. Raises SandboxUnavailable with what to do.
+    either refuse a limit that it can't hold. Raises SandboxUnavailable with what to do.
     """
     match name:
         case "docker":
-            return await _docker(default_image)
+            return await _docker(default_image, strict_limits)
         case "bubblewrap":
             return await _bubblewrap(strict_limits)
         case "in-process":
@@ -44,7 +44,7 @@ async def choose(
 
 async def _first_that_works(default_image: str | None, strict_limits: bool) -> SandboxBackend:
     try:
-        return await _docker(default_image)
+        return await _docker(default_image, strict_limits)
     except SandboxUnavailable as error:
         no_engine = str(error)
     try:
@@ -56,9 +56,11 @@ async def _first_that_works(default_image: str | None, strict_limits: bool) -> S
         ) from error
 
 
-async def _docker(default_image: str | None) -> DockerBackend:
+async def _docker(default_image: str | None, strict_limits: bool) -> DockerBackend:
     backend = await to_thread.run_sync(_import_docker)
-    return await backend.connect(default_image=default_image, deadline=ANSWER_WITHIN)
+    return await backend.connect(
+        default_image=default_image, strict_limits=strict_limits, deadline=ANSWER_WITHIN
+    )
 
 
 async def _bubblewrap(strict_limits: bool) -> BubblewrapBackend:

@@ -25,8 +25,12 @@ _TRACES = (
 class TasksError(TaskError):
     """Some of the chosen tasks can't be used; the message has every one's fault."""
 
-    def __init__(self, errors: Sequence[TaskError], chosen: int) -> None:
+    def __init__(
+        self, errors: Sequence[TaskError], chosen: int, *, names: Sequence[str] = ()
+    ) -> None:
         self.errors = list(errors)
+        self.names = list(names)
+        """Of the tasks, as ``--exclude`` takes them."""
         self.chosen = chosen
         lines = "".join(f"\n  {error}" for error in errors)
         super().__init__(f"{len(errors)} of {chosen} tasks can't be used:{lines}")
@@ -70,13 +74,15 @@ def find_tasks(
     _refuse_same_names(chosen)
     tasks: list[Task] = []
     errors: list[TaskError] = []
+    broken: list[str] = []
     for one in chosen:
         try:
             tasks.append(load_task(one.path, dataset=one.dataset))
         except TaskError as error:
             errors.append(error)
+            broken.append(one.name)
     if errors:
-        raise errors[0] if len(chosen) == 1 else TasksError(errors, len(chosen))
+        raise errors[0] if len(chosen) == 1 else TasksError(errors, len(chosen), names=broken)
     return tasks
 
 

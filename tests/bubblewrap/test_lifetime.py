@@ -198,8 +198,11 @@ async def test_exec_in_a_kept_sandbox(
     assert code == 5
     assert capfd.readouterr().out.split() == ["kept", "set", str(os.geteuid())]
     assert await exec_in(tmp_path / "scratch0", ["sh", "-c", "kill -9 $$"]) == 137
-    with pytest.raises(SandboxError, match="--keep-sandbox"):
+    with pytest.raises(SandboxGone, match=r"no bubblewrap sandbox in .* any more"):
         await exec_in(tmp_path, ["true"])
+    assert await exec_in(tmp_path / "scratch0", ["no-such-program"]) == 127
+    assert await exec_in(tmp_path / "scratch0", ["/etc/passwd"]) == 126
+    assert await exec_in(tmp_path / "scratch0", ["env", "test", "1", "=", "1"]) == 0
 
 
 async def test_reap(backend: BubblewrapBackend, make_box: MakeBox, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from trialog.engine.errors import SandboxError
+from trialog.engine.errors import LimitsRefused
 from trialog.engine.sandbox.bubblewrap import backend as backend_module
 from trialog.engine.sandbox.bubblewrap.cgroups import Base, Group, find_bases
 from trialog.engine.sandbox.bubblewrap.limits import DEFAULT_PROCESSES, MEBIBYTE, hold
@@ -88,7 +88,7 @@ def test_a_group_that_fails(tmp_path: Path) -> None:
     held = hold(Limits(memory_mb=10), bases, "g", strict=False)
     assert held.group is None
     assert held.warnings[0][0] == "limit_not_kept"
-    with pytest.raises(SandboxError, match="--strict-limits: no control group"):
+    with pytest.raises(LimitsRefused, match="--strict-limits: no control group"):
         hold(Limits(memory_mb=10), bases, "g", strict=True)
 
 
@@ -103,7 +103,7 @@ def test_without_groups() -> None:
     else:
         assert messages == ["memory_mb", "storage_mb"]
         assert (resource.RLIMIT_NPROC, 9) in held.rlimits
-    with pytest.raises(SandboxError, match=r"--strict-limits: memory_mb.*storage_mb"):
+    with pytest.raises(LimitsRefused, match=r"--strict-limits: memory_mb.*storage_mb"):
         hold(Limits(memory_mb=100, storage_mb=5), {}, "g", strict=True)
 
 
@@ -114,7 +114,7 @@ def test_cores() -> None:
     if there > 1:
         assert held.cores is not None
         assert len(held.cores) == 1
-        assert held.warnings == [("limit_not_kept", "cpus: held to 1 whole cores")]
+        assert held.warnings == [("limit_not_kept", "cpus: held to 1 whole core")]
     held = hold(Limits(cpus=there + 1), {}, "g", strict=True)
     assert held.cores is None
     assert held.warnings == [

@@ -70,9 +70,16 @@ def test_traceback_on_request() -> None:
 
 
 def test_several_broken_tasks() -> None:
-    """All broken tasks are named, each on a line of its own."""
-    error = TasksError([TaskError("a\nb"), TaskError("c")], 3)
-    assert told(error) == ["error: 2 of 3 tasks can't be used", r"  a\nb", "  c"]
+    """All broken tasks are named, each on a line of its own; the others can be run without."""
+    error = TasksError([TaskError("a\nb"), TaskError("c")], 3, names=["x y", "c"])
+    assert told(error) == [
+        "error: 2 of 3 tasks can't be used", r"  a\nb", "  c",
+        "hint: run the others with --exclude 'x y' --exclude c",
+    ]  # fmt: skip
+    many = TasksError([TaskError("a")] * 6, 7, names=list("abcdef"))
+    assert told(many)[-1] == "hint: run the others with --exclude GLOB"
+    every = TasksError([TaskError("a"), TaskError("b")], 2, names=["a", "b"])
+    assert not told(every)[-1].startswith("hint")
 
 
 def test_a_semicolon_of_another_error_is_none() -> None:

@@ -11,7 +11,7 @@ import msgspec
 from anyio import to_thread
 
 from ...archive import remove_tree
-from ...errors import SandboxError, SandboxUnavailable
+from ...errors import SandboxGone, SandboxUnavailable
 from ..protocol import Command, SandboxSpec
 from .descriptors import options_file
 from .etc import copy_etc
@@ -19,6 +19,9 @@ from .layout import Layout, home_folder
 
 OWN = "bubblewrap"
 """The folder below a sandbox's scratch folder that is this backend's."""
+
+_ENV = "/usr/bin/env"
+"""Its exit code tells a program that is not there (127) from one that failed; bwrap's is 1."""
 
 _SPEC = ".spec.json"
 _ETC = ".etc"
@@ -37,7 +40,7 @@ async def exec_in(
 ) -> int:
     """Run a command in the sandbox that was kept in `scratch`, on this process's own terminal.
 
-    Gives the exit code, 128 + n for signal n. Raises SandboxError when no sandbox is there.
+    Gives the exit code, 128 + n for signal n. Raises SandboxGone when no sandbox is there.
     """
     return await to_thread.run_sync(_exec_in, scratch, list(argv), dict(env or {}))
 
@@ -47,9 +50,7 @@ def _exec_in(scratch: Path, argv: list[str], env: dict[str, str]) -> int:
     try:
         data = (own / _SPEC).read_bytes()
     except OSError as error:
-        raise SandboxError(
-            f"there is no kept bubblewrap sandbox in {scratch}; run with --keep-sandbox"
-        ) from error
+        raise SandboxGone(f"there is no bubblewrap sandbox in {scratch} any more") from error
     spec = msgspec.json.decode(data, type=SandboxSpec, dec_hook=lambda kind, value: kind(value))
     etc = own / _ETC
     remove_tree(etc)
@@ -63,7 +64,7 @@ def _exec_in(scratch: Path, argv: list[str], env: dict[str, str]) -> int:
     fd = options_file(options)
     try:
         ended = subprocess.run(
-            ["bwrap", "--args", str(fd), "--", *argv],
+            ["bwrap", "--args", str(fd), "--", *_started(argv)],
             pass_fds=[fd],
             check=False,
             env=_bare_environment(),
@@ -73,6 +74,11 @@ def _exec_in(scratch: Path, argv: list[str], env: dict[str, str]) -> int:
     finally:
         os.close(fd)
     return ended.returncode if ended.returncode >= 0 else 128 - ended.returncode
+
+
+def _started(argv: list[str]) -> list[str]:
+    taken_amiss = argv[0].startswith("-") or "=" in argv[0]
+    return argv if taken_amiss else [_ENV, *argv]
 
 
 def _bare_environment() -> dict[str, str]:

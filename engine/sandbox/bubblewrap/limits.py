@@ -9,7 +9,7 @@ import resource
 from typing import NamedTuple
 
 from ....events.kinds.parts import Limits
-from ...errors import SandboxError
+from ...errors import LimitsRefused
 from .cgroups import Base, Group
 
 DEFAULT_PROCESSES = 4096
@@ -44,7 +44,7 @@ class Held(NamedTuple):
 
 
 def hold(limits: Limits, bases: dict[str, Base], name: str, *, strict: bool) -> Held:
-    """Find a way to hold each limit. With `strict`, one that can't be held raises SandboxError."""
+    """Find a way to hold each limit. With `strict`, one that can't be held raises LimitsRefused."""
     settings: dict[str, float] = {}
     rlimits: list[tuple[int, int]] = []
     cores: frozenset[int] | None = None
@@ -61,7 +61,7 @@ def hold(limits: Limits, bases: dict[str, Base], name: str, *, strict: bool) -> 
             whole = max(1, math.ceil(limits.cpus))
             cores = frozenset(random.sample(sorted(there), whole))
             if whole != limits.cpus:
-                warnings.append(_not_kept(f"cpus: held to {whole} whole cores"))
+                warnings.append(_not_kept(f"cpus: held to {whole} whole core{'s' * (whole > 1)}"))
     if limits.memory_mb is not None:
         size = limits.memory_mb * MEBIBYTE
         if "memory" in bases:
@@ -82,7 +82,7 @@ def hold(limits: Limits, bases: dict[str, Base], name: str, *, strict: bool) -> 
         warnings.append(_not_kept("storage_mb: held for each file, not for all together"))
     unkept = [message for code, message in warnings if code == "limit_not_kept"]
     if strict and unkept:
-        raise SandboxError(
+        raise LimitsRefused(
             f"--strict-limits: {'; '.join(unkept)}; run where control groups are delegated, "
             "use --sandbox docker, or leave the limit out"
         )
@@ -90,7 +90,9 @@ def hold(limits: Limits, bases: dict[str, Base], name: str, *, strict: bool) -> 
         group = Group(name, settings, bases) if settings else None
     except OSError as error:
         if strict:
-            raise SandboxError(f"--strict-limits: no control group can be made: {error}") from error
+            raise LimitsRefused(
+                f"--strict-limits: no control group can be made: {error}"
+            ) from error
         warnings.append(_not_kept(f"{', '.join(settings)}: no control group: {error.strerror}"))
         group = None
     return Held(group, rlimits, cores, warnings)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 import stat
 from collections.abc import (
@@ -165,7 +166,7 @@ class Engine:
                 ) from error
             if isinstance(error, DockerError | aiohttp.ClientError | OSError | ValueError):
                 raise SandboxUnavailable(
-                    f"no container engine answers at {place}: {error}"
+                    f"no container engine answers at {place}: {_reason(error)}"
                 ) from error
             raise
         return cls(docker, version)
@@ -457,16 +458,29 @@ def _message(body: bytes) -> str:
         return body.decode("utf-8", "replace")
 
 
+def _reason(error: BaseException) -> str:
+    """Why a call failed, in the operating system's words where it is at fault."""
+    cause: BaseException | None = error
+    while cause is not None:
+        found = getattr(cause, "os_error", cause)
+        if isinstance(found, OSError) and found.errno:
+            return os.strerror(found.errno)
+        cause = cause.__cause__ or cause.__context__
+    if isinstance(error, DockerError):
+        return str(error.message)
+    return str(error) or type(error).__name__
+
+
 @contextmanager
 def _translated() -> Generator[None]:
     try:
         yield
     except DockerError as error:
         if error.status == 900:
-            raise EngineLost(error.message) from error
+            raise EngineLost(_reason(error)) from error
         raise EngineRefused(error.status, error.message) from error
     except (aiohttp.ClientError, aiohttp.EofStream, ConnectionError) as error:
-        raise EngineLost(str(error) or type(error).__name__) from error
+        raise EngineLost(_reason(error)) from error
 
 
 def _client(place: str) -> aiodocker.Docker:

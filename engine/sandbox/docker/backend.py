@@ -11,7 +11,7 @@ import anyio
 from anyio import to_thread
 
 from ...archive import remove_tree
-from ...errors import ImageError, SandboxError, SandboxUnavailable
+from ...errors import ImageError, LimitsRefused, SandboxError, SandboxUnavailable
 from ..owner import is_dead, this_process
 from ..protocol import Image, ImageRequest, SandboxSpec
 from .api import Engine, EngineRefused
@@ -32,8 +32,11 @@ from .workdir import make_workdir
 class DockerBackend:
     """Sandboxes on one container engine."""
 
-    def __init__(self, engine: Engine, *, default_image: str | None = None) -> None:
+    def __init__(
+        self, engine: Engine, *, default_image: str | None = None, strict_limits: bool = False
+    ) -> None:
         self._engine = engine
+        self._strict = strict_limits
         self._images = Images(engine, default_image)
         self._network = OwnNetwork(engine)
         self._changes = Changes()
@@ -44,15 +47,21 @@ class DockerBackend:
 
     @classmethod
     async def connect(
-        cls, *, default_image: str | None = None, deadline: float = 2.0
+        cls,
+        *,
+        default_image: str | None = None,
+        strict_limits: bool = False,
+        deadline: float = 2.0,
     ) -> DockerBackend:
         """Connect to the engine that DOCKER_HOST, the context or the usual sockets name.
 
-        `default_image` is for tasks that name none. Raises SandboxUnavailable when none answers
-        within `deadline` seconds.
+        `default_image` is for tasks that name none; with `strict_limits` a sandbox whose limits
+        can't all be held is refused. Raises SandboxUnavailable when no engine answers within
+        `deadline` seconds.
         """
         await to_thread.run_sync(this_process)  # reads files once; labels have it from then on
-        return cls(await Engine.connect(deadline=deadline), default_image=default_image)
+        engine = await Engine.connect(deadline=deadline)
+        return cls(engine, default_image=default_image, strict_limits=strict_limits)
 
     @property
     def name(self) -> Literal["docker"]:
@@ -66,7 +75,10 @@ class DockerBackend:
         return image
 
     async def create(self, spec: SandboxSpec) -> DockerSandbox:
-        """Make a sandbox; its container runs only while a phase does. Raises SandboxError."""
+        """Make a sandbox; its container runs only while a phase does.
+
+        Raises SandboxError, LimitsRefused.
+        """
         if spec.image.digest is None:
             raise SandboxError("a container needs an image that was prepared on its engine")
         await to_thread.run_sync(make_control, spec.scratch)
@@ -141,6 +153,7 @@ class DockerBackend:
                 parts["StorageOpt"] = {"size": f"{limits.storage_mb}m"}
             else:
                 warnings.append(storage_warning(self._no_storage_limit))
+        self._refuse(warnings)
         network = None
         if limits.network:  # one that is kept outlives the network of this process
             network = "bridge" if spec.kept else await self._network.name()
@@ -165,6 +178,7 @@ class DockerBackend:
                     self._no_storage_limit = error.message
                     del config["HostConfig"]["StorageOpt"]
                     warnings.append(storage_warning(error.message))
+                    self._refuse(warnings)
                 elif "bind source path does not exist" in said:
                     raise SandboxUnavailable(
                         "the container engine does not see this machine's folders; it must run "
@@ -176,6 +190,14 @@ class DockerBackend:
                     ) from error
                 else:
                     raise
+
+    def _refuse(self, warnings: list[tuple[str, str]]) -> None:
+        unkept = [message for code, message in warnings if code == "limit_not_kept"]
+        if self._strict and unkept:
+            raise LimitsRefused(
+                f"--strict-limits: {'; '.join(unkept)}; run on an engine that can hold it, or "
+                "leave the limit out"
+            )
 
     async def _undo_create(self, made: tuple[str, list[str]]) -> None:
         await self._engine.remove(made[0])

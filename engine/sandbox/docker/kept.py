@@ -55,7 +55,7 @@ async def kept_sandbox(engine: Engine, container: str, workdir: str) -> DockerSa
         raise SandboxError(f"container {container[:12]} runs a phase; wait for its end")
     scratch = Path(control).parent
     if not await to_thread.run_sync(scratch.is_dir):
-        raise SandboxError(f"the sandbox's own folder {scratch} is gone; it can't be started")
+        raise SandboxGone(f"its own folder {scratch} is gone, without which it can't be started")
     spec = SandboxSpec(
         job=labels.get(JOB, ""),
         trial=labels[TRIAL],

@@ -68,6 +68,7 @@ REAL_ZERO = ended(TrialScored(passed=False, score=0.0), "scored")
 LOST = TrialUnscored(error="e", category="sandbox_lost", infrastructure=True)
 BROKEN = TrialUnscored(error="e", category="verifier_failed", infrastructure=False)
 CRASH = TrialErrored(error="e", category="model_error")
+REFUSED = TrialErrored(error="e", category="limits_refused")
 NO_IMAGE = TrialErrored(error="e", category="image_unavailable")
 
 
@@ -90,8 +91,9 @@ NO_IMAGE = TrialErrored(error="e", category="image_unavailable")
         (REAL_ZERO, "keep", False, "failed with 0"),
         (ended(LOST, "unscored"), "grade", False, "graded again"),
         ([*AGENT_PHASE, LOST, TrialFinished(outcome="unscored")], "run", False, "not saved"),
-        (ended(BROKEN, "unscored"), "leave", False, "trialog regrade"),
+        (ended(BROKEN, "unscored"), "leave", False, "trialog run --from JOB"),
         ([STARTED, CRASH, TrialFinished(outcome="errored")], "leave", False, "--only errored"),
+        ([STARTED, REFUSED, TrialFinished(outcome="errored")], "leave", False, "limits_refused"),
         ([STARTED, NO_IMAGE, TrialFinished(outcome="errored")], "run", False, "no work to grade"),
         ([STARTED, TrialFinished(outcome="cancelled")], "leave", False, "run --from"),
     ],
