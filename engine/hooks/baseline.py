@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import importlib
 import os
@@ -9,7 +10,7 @@ import resource
 import signal
 import sys
 import threading
-from typing import Any
+from typing import Any, TextIO
 
 _SIGNALS = [int(number) for number in signal.valid_signals() if number < signal.SIGRTMIN]
 _raw: Any = importlib.import_module("_signal")  # signal's own functions cost twenty times more
@@ -18,16 +19,27 @@ _sigmask: Any = _raw.pthread_sigmask
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
+def streams() -> tuple[TextIO, TextIO, TextIO]:
+    """Make the standard streams anew; text that can't be encoded does no harm to who prints it."""
+    sys.stdin = open(0, encoding="utf-8", closefd=False)
+    sys.stdout, sys.stderr = (
+        open(fd, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
+        for fd in (1, 2)
+    )
+    return sys.stdin, sys.stdout, sys.stderr
+
+
 class Baseline:
     """What a process is put back to after each call."""
 
-    def __init__(self, memory: int) -> None:
+    def __init__(self, memory: int, descriptors: tuple[int, ...]) -> None:
+        self._descriptors = (0, 1, 2, *descriptors)
         self._pid = os.getpid()
         self._folder = os.getcwd()
         self._environ = dict(os.environ)
         self._handlers: list[Any] = list(map(_getsignal, _SIGNALS))
         self._recursion = sys.getrecursionlimit()
-        self._streams = (sys.stdin, sys.stdout, sys.stderr)
+        self._streams = streams()
         self._memory = memory // 2
         self._threads = threading.active_count()
         self._core = resource.getrlimit(resource.RLIMIT_CORE)
@@ -53,8 +65,10 @@ class Baseline:
                     signal.signal(number, before)
         if sys.getrecursionlimit() != self._recursion:
             sys.setrecursionlimit(self._recursion)
-        if (sys.stdin, sys.stdout, sys.stderr) != self._streams:
-            sys.stdin, sys.stdout, sys.stderr = self._streams
+        if (sys.stdin, sys.stdout, sys.stderr) != self._streams or any(
+            stream.closed for stream in self._streams
+        ):
+            self._streams = streams()
         if not gc.isenabled():
             gc.enable()
 
@@ -74,6 +88,11 @@ class Baseline:
             pass
         else:
             return "a process was left running"
+        try:
+            for fd in self._descriptors:
+                fcntl.fcntl(fd, fcntl.F_GETFD)
+        except OSError:
+            return "what it did not open was closed"
         if threading.active_count() > self._threads:
             return "a thread was left running"
         self._calls += 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 from typing import Literal, NamedTuple, TypeAlias
@@ -37,7 +36,7 @@ def blame(cause: Cause, job: Job, place: int, trace: str, code: int | None) -> E
     else:
         source = job.sources[job.calls[place].source]
         what = f"its {job.calls[place].hook}"
-    line = _line(trace, Places(os.path.abspath(source.folder), os.path.abspath(source.root)))
+    line = _line(trace, Places(str(source.folder), str(source.root)))
     if cause == "timeout":
         error = f"{what} ran past the deadline of {source.timeout_sec:g} s and was stopped"
     else:

@@ -64,7 +64,7 @@ def fault_of(error: BaseException, places: Places) -> HookFault:
         text = str(error)
     except BaseException:  # an author's exception may fail even at this
         text = ""
-    name = type(error).__qualname__
+    name = type(error).__name__
     return HookFault(error=bounded(f"{name}: {text}" if text else name), line=line)
 
 

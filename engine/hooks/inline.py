@@ -10,9 +10,8 @@ from anyio import CapacityLimiter, from_thread, to_thread
 from ..authoring.views import Query
 from .asking import JobHooks
 from .calls import Material
-from .job import Job
+from .job import Job, answered
 from .performing import perform
-from .protocol import AskApp
 from .sources import Sources
 from .wire import Outcome
 
@@ -51,12 +50,7 @@ def _asking(job: Job) -> Query | None:
         return None
 
     def query(app: str, action: str, arguments: dict[str, Any]) -> Any:
-        given = msgspec.json.decode(msgspec.json.encode(arguments))
-        answer = from_thread.run(_awaited, ask, app, action, given)
-        return msgspec.json.decode(msgspec.json.encode(answer))
+        answer = from_thread.run(answered, ask, app, action, msgspec.json.encode(arguments))
+        return answer.given()
 
     return query
-
-
-async def _awaited(ask: AskApp, app: str, action: str, arguments: dict[str, Any]) -> Any:
-    return await ask(app, action, arguments)

@@ -8,9 +8,10 @@ import msgspec
 
 from ...events.tickets import Ticket
 from ...projections.episode import EpisodeData
-from ..authoring.views import Credit
+from ..authoring.views import Credit, QueryRefused
+from .faults import bounded
 from .protocol import AskApp, CheckGiven, HindsightGiven, HookFault, HookSource, RewardGiven
-from .wire import Call, Outcome, Source, Work, source_of
+from .wire import Answer, Call, Outcome, Source, Work, source_of
 
 _check = msgspec.json.Decoder(CheckGiven)
 _credits = msgspec.json.Decoder(list[Credit])
@@ -20,7 +21,7 @@ class Job:
     """Calls on one episode, and what came of them until now."""
 
     __slots__ = (
-        "ask", "broken", "calls", "cancelled", "deaths", "done", "episode", "score",
+        "ask", "broken", "calls", "cancelled", "deaths", "done", "episode", "got_to", "score",
         "scored", "sources",
         "ticket", "verdicts", "wired",
     )  # fmt: skip
@@ -48,7 +49,8 @@ class Job:
         self.broken: dict[int, HookFault] = {}
         self.ticket: Ticket[list[Outcome]] = Ticket()
         self.deaths = 0
-        """Processes that ended under it and not in one of its calls."""
+        """Processes that ended under it, in none of its calls, since it last got on."""
+        self.got_to = 0
         self.cancelled = False
 
     def work(self, seq: int) -> Work:
@@ -58,6 +60,13 @@ class Job:
             scored=self.scored, verdicts=self.verdicts, done=self.done, broken=self.broken,
             live=self.ask is not None,
         )  # fmt: skip
+
+    def died(self) -> int:
+        """A process ended under it, and no call is to blame; how often that was, without one done
+        in between."""
+        self.deaths = self.deaths + 1 if len(self.done) == self.got_to else 1
+        self.got_to = len(self.done)
+        return self.deaths
 
     def fail_rest(self, fault: HookFault) -> None:
         """Give every call that is not done this fault."""
@@ -81,3 +90,14 @@ def hindsight_given(outcome: Outcome) -> HindsightGiven:
     if outcome.fault is not None or not outcome.body:
         return HindsightGiven(fault=outcome.fault)
     return HindsightGiven(credits=_credits.decode(outcome.body))
+
+
+async def answered(ask: AskApp, app: str, action: str, arguments: bytes) -> Answer:
+    """An app's answer to a hook. Whatever goes wrong is a refusal, so that none waits for ever."""
+    try:
+        given = await ask(app, action, msgspec.json.decode(arguments))
+        return Answer(answer=msgspec.json.encode(given))
+    except QueryRefused as error:
+        return Answer(refused=bounded(str(error)))
+    except Exception as error:
+        return Answer(refused=bounded(f"{type(error).__name__}: {error}"))

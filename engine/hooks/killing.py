@@ -6,8 +6,7 @@ import os
 import signal
 from contextlib import suppress
 
-MARK = "TRIALOG_HOOK_PROCESS"
-"""A variable that a hook process and all below it have; no other process has its value."""
+from .mark import MARK
 
 _ROUNDS = 100
 """How often the processes are looked for anew, while there are new ones."""

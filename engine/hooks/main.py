@@ -22,10 +22,9 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from ..authoring.views import QueryRefused
 from .baseline import Baseline
 from .calls import Material
-from .page import Page
+from .page import LOADING, Page
 from .performing import perform
 from .sources import Sources
 from .wire import (
@@ -63,7 +62,8 @@ class Process:
         self._asking = threading.Lock()
         self._sources = Sources()
         self._last: object = None
-        self._baseline = Baseline(memory)
+        self._loading = False
+        self._baseline = Baseline(memory, (requests, replies))
 
     def run(self) -> NoReturn:
         """Serve until the engine is gone."""
@@ -91,6 +91,9 @@ class Process:
         def begin(index: int) -> None:
             if baseline.forked:  # a verifier's file forked while it was loaded
                 os._exit(0)
+            if self._loading:
+                baseline.loaded()
+            self._loading = index >= LOADING
             page.begin(work.seq, index, time.monotonic_ns())
 
         now = begun
@@ -129,9 +132,7 @@ class Process:
             while not self._answers:
                 self._read()
             answer = self._answers.pop()
-        if answer.refused is not None:
-            raise QueryRefused(answer.refused)
-        return msgspec.json.decode(answer.answer)
+        return answer.given()
 
     def _read(self) -> None:
         """Wait for more from the engine."""
@@ -198,12 +199,6 @@ def _prepare(page: int, memory: int) -> tuple[int, int]:
     os.dup2(2, 1)
     os.close(null)
     os.set_inheritable(page, False)
-    sys.stdin = open(0, encoding="utf-8", closefd=False)
-    for name, fd in (("stdout", 1), ("stderr", 2)):
-        stream = open(
-            fd, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False
-        )
-        setattr(sys, name, stream)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
     wanted = memory if hard == resource.RLIM_INFINITY else min(memory, hard)

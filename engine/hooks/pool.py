@@ -162,10 +162,10 @@ class HookPool(JobHooks):
                     self._broken[key] = ending.fault
         for left in reversed(process.left()):
             if job is None and ending.cause in ("died", "stuck"):
-                left.deaths += 1
-                if left.deaths > _DEATHS:
+                deaths = left.died()
+                if deaths > _DEATHS:
                     left.fail_rest(
-                        HookFault(error=f"its process ended {left.deaths} times between two calls")
+                        HookFault(error=f"its process ended {deaths} times between two calls")
                     )
             if len(left.done) == len(left.calls):
                 left.ticket.succeed(left.done)

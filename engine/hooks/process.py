@@ -12,15 +12,13 @@ from contextlib import suppress
 from uuid import uuid4
 
 import anyio
-import msgspec
 from anyio import CancelScope, to_thread
 from anyio.abc import Process
 
-from ..authoring.views import QueryRefused
 from .ending import Cause, Ending, blame
-from .faults import bounded
-from .job import Job
-from .killing import MARK, kill_tree
+from .job import Job, answered
+from .killing import kill_tree
+from .mark import MARK
 from .page import LOADING, Current, Page
 from .wire import Answer, Finished, Given, Leaving, Question, Ready, Work, frame, frames, to_engine
 
@@ -38,7 +36,7 @@ _AHEAD_LIMIT = 64
 _START_LIMIT = 60.0
 """Seconds in which a process must be ready, or begin a call that it was given."""
 
-_TRACED = 0.02
+_TRACED = 0.3
 """Seconds for a process to write down where it is."""
 
 _KILLED = 5.0
@@ -152,11 +150,13 @@ class HookProcess:
         while not self.ending:
             try:
                 self._unread += await stdout.receive(_CHUNK)
-            except anyio.EndOfStream:
+            except anyio.EndOfStream:  # it is dead; or a hook closed the pipe, and will end
+                await self._process.wait()
                 return
             self._take(self._unread)
 
-    def _take(self, buffer: bytearray) -> None:
+    def _take(self, buffer: bytearray, *, early: bool = False) -> None:
+        """Note what the frames of a buffer say; `early`: they will come once more."""
         finished = False
         for raw in frames(buffer):
             message = to_engine.decode(raw)
@@ -166,7 +166,7 @@ class HookProcess:
                 case Finished():
                     finished = self._finish(message) or finished
                 case Question():
-                    if not self.ending:
+                    if not self.ending and not early:
                         self._tasks.start_soon(self._answer, message)
                 case Ready():
                     self.ready = finished = True
@@ -185,9 +185,10 @@ class HookProcess:
             job.done.append(given.outcome)
 
     def _finish(self, finished: Finished) -> bool:
-        job = self._inflight.pop(finished.seq, None)
-        if job is None:
+        job = self._inflight.get(finished.seq)
+        if job is None or len(job.done) < len(job.calls):  # the rest is still in the pipe
             return False
+        del self._inflight[finished.seq]
         self._busy += 0.2 * (finished.busy / 1e9 - self._busy)
         job.ticket.succeed(job.done)
         return True
@@ -196,14 +197,7 @@ class HookProcess:
         job = self._inflight.get(question.seq)
         answer = Answer(refused="nobody waits for the answer any more")
         if job is not None and job.ask is not None and not job.cancelled:
-            arguments = msgspec.json.decode(question.arguments)
-            try:
-                given = await job.ask(question.app, question.action, arguments)
-                answer = Answer(answer=msgspec.json.encode(given))
-            except QueryRefused as error:
-                answer = Answer(refused=str(error))
-            except Exception as error:  # the world is gone, say; the hook must not wait for ever
-                answer = Answer(refused=bounded(f"{type(error).__name__}: {error}"))
+            answer = await answered(job.ask, question.app, question.action, question.arguments)
         self._send(answer)
 
     # What goes to it
@@ -261,7 +255,7 @@ class HookProcess:
             return _WATCH
         stalled = LOAD_STALLED if current.place >= LOADING else STALLED
         if elapsed >= stalled and not self.stalled:
-            self._take(bytearray(self._page.kept))  # what it gave before, and has not sent
+            self._take(bytearray(self._page.kept), early=True)  # given before, and not sent yet
             self.stalled = True
             self._changed()
         return max(0.001, min(_WATCH, limit - elapsed))
@@ -274,8 +268,7 @@ class HookProcess:
         """Kill all of it, and hear what it still had to say."""
         process = self._process
         if self._cause == "timeout":
-            _ask_where(process.pid)
-            await anyio.sleep(_TRACED)
+            await self._ask_where()
         self.ending = True
         await to_thread.run_sync(kill_tree, process.pid, mark)
         assert process.stdout is not None
@@ -288,6 +281,16 @@ class HookProcess:
         self._take(self._unread)
         self._take(bytearray(self._page.kept))
 
+    async def _ask_where(self) -> None:
+        """Have it write down the line that it is at."""
+        with suppress(ProcessLookupError):
+            os.kill(self._process.pid, signal.SIGUSR2)
+        written = ""
+        with anyio.move_on_after(_TRACED):
+            while not written or written != self._page.trace:
+                written = self._page.trace
+                await anyio.sleep(0.01)
+
     def _ending(self) -> Ending:
         current, trace = self._page.current, self._page.trace
         self._page.close()
@@ -298,11 +301,6 @@ class HookProcess:
         if current.place < LOADING and current.place != len(job.done):  # it ended just in time
             return Ending(self._cause, self.ready)
         return blame(self._cause, job, current.place, trace, self._process.returncode)
-
-
-def _ask_where(pid: int) -> None:
-    with suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGUSR2)
 
 
 def _limit(job: Job | None, index: int) -> float:

@@ -5,10 +5,11 @@ An episode travels as JSON, as it is in the log, since msgpack has no integers b
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from ..authoring.views import QueryRefused
 from .protocol import HookFault, HookSource
 
 Hook: TypeAlias = Literal["reward", "check", "hindsight"]
@@ -83,6 +84,12 @@ class Answer(msgspec.Struct, array_like=True, tag=True):
 
     answer: bytes = b"null"
     refused: str | None = None
+
+    def given(self) -> Any:
+        """The answer itself. Raises QueryRefused."""
+        if self.refused is not None:
+            raise QueryRefused(self.refused)
+        return msgspec.json.decode(self.answer)
 
 
 class Ready(msgspec.Struct, array_like=True, tag=True):
