@@ -1,0 +1,431 @@
+"""The commands, over a project that was run for real."""
+
+from __future__ import annotations
+
+import shutil
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers.desk import PERSON, change, write_desk
+from trialog.engine.console.agreement import show_agreement
+from trialog.engine.console.exporting import export_job
+from trialog.engine.console.label_report import DIFFERENCES_SHOWN
+from trialog.engine.console.labels import apply_labels, try_labels
+from trialog.engine.console.rewards import show_rewards
+from trialog.engine.errors import CommandRefused, ConfigError
+from trialog.engine.labels.workers import in_order
+from trialog.engine.location import NotFound
+from trialog.events.codec import decode
+from trialog.events.kinds import VerifierApplied
+from trialog.events.open import open_log
+from trialog.projections.rebuild import check as check_files
+
+from .conftest import Desk, Said
+
+
+async def tried(desk: Desk, name: str = "exact", **changes: Any) -> Said:
+    """`trialog verifier try`."""
+    known = {"tasks_root": None, "check": False, "call_models": False}
+    options = {key: changes.pop(key, value) for key, value in known.items()}
+    return await desk.say(try_labels, name, desk.job, **options, **changes)
+
+
+async def applied(desk: Desk, name: str = "exact", **changes: Any) -> Said:
+    """`trialog verifier apply`."""
+    known = {"tasks_root": None, "reason": None, "call_models": False}
+    options = {key: changes.pop(key, value) for key, value in known.items()}
+    return await desk.say(apply_labels, name, desk.job, **options, **changes)
+
+
+async def test_an_unchanged_verifier_gives_what_the_run_gave(desk: Desk) -> None:
+    """With the same code `try --check` finds no difference, appends nothing and exits with 0."""
+    before = await desk.events()
+
+    said = await tried(desk, check=True, as_json=True)
+
+    assert 0 == said.code
+    assert [[], []] == [one["differences"] for one in said.objects]
+    (first, _) = said.objects
+    assert (1.0, [1.0, -0.5, 1.0, 1.0], [0.25]) == (
+        first["score"],
+        [one["value"] for one in first["rewards"]],
+        [one["value"] for one in first["credits"]],
+    )
+    assert before == await desk.events()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "what"),
+    [
+        ("score=1.0", "score=0.5", {"score"}),
+        ('"reached"', '"arrived"', {"scores"}),
+        ("it is", "now", {"evidence"}),
+        ("return -0.5", "return None", {"reward"}),
+        ("return -0.5", "raise KeyError('x')", {"reward"}),
+        ("trial.score / 4", "0.5", {"credits"}),
+        ("it was the last", "why not", {"credits"}),
+        ("return VerifierOutput", "raise KeyError('x')\n    return VerifierOutput", {
+            "check", "score", "scores", "evidence"}),
+    ],
+)  # fmt: skip
+async def test_every_change_is_found(desk: Desk, before: str, after: str, what: set[str]) -> None:
+    """Whatever the code gives otherwise is shown, and `--check` exits with 1."""
+    assert 0 == (await tried(desk, check=True)).code
+    change(desk.root, before, after)
+
+    said = await tried(desk, check=True, as_json=True)
+
+    assert 1 == said.code
+    assert [what, what] == [{d["what"] for d in one["differences"]} for one in said.objects]
+    assert 0 == (await tried(desk)).code  # without --check it is only shown
+
+
+async def test_what_is_shown(desk: Desk) -> None:
+    """A person is shown scores, sums, differences, and where rewards failed."""
+    change(desk.root, "return -0.5", "raise KeyError('x')")
+
+    said = await tried(desk)
+
+    (first, line, *_) = said.out.splitlines()
+    assert first.endswith(": score 1.00, 3 rewards (3), 1 credit (0.25)")
+    assert line.strip().startswith("reward of step ")
+    assert "(recorded by 0.1.0: -0.5)" in line
+    assert (
+        "! reward raised on 2 steps in 2 trials, which earns no reward: KeyError: 'x'" in said.out
+    )
+    assert "(at verify.py:" in said.out
+    assert said.out.endswith("tried on 2 trials; 2 differ from what was recorded\n")
+    assert "verifier exact 0.1.0 (deterministic)" in said.err
+
+
+async def test_applying_is_one_append(desk: Desk) -> None:
+    """A new version's labels come behind the trial's end, all under one VerifierApplied; the
+    ledger grows by them and no other file changes."""
+    (trial, _) = await desk.trials()
+    before = {name: desk.file(trial, name) for name in ("rewards.jsonl", "result.json")}
+    events = await desk.events(trial)
+    change(desk.root, "trial.score / 4", "0.5", version="0.2.0")
+
+    said = await applied(desk, reason="half of it")
+
+    assert 0 == said.code
+    assert "applied to 2 trials, labels added to 2; 2 differ" in said.out
+    after = await desk.events(trial)
+    assert events == after[: len(events)]
+    new = after[len(events) :]
+    assert ["VerifierApplied", *["StepRewarded"] * 4, "HindsightCredited"] == [e.kind for e in new]
+    first = decode(new[0])
+    assert isinstance(first, VerifierApplied)
+    assert ("0.2.0", 1.0, "half of it") == (first.version, first.score, first.reason)
+    assert first.author
+    assert {new[0].id} == {event.causation for event in new[1:]}
+    grown = desk.file(trial, "rewards.jsonl")
+    assert grown.startswith(before["rewards.jsonl"])
+    assert 5 == grown.count(b"\n") - before["rewards.jsonl"].count(b"\n")
+    assert before["result.json"] == desk.file(trial, "result.json")
+    async with open_log(desk.jobs / "trialog.db") as log:
+        assert [] == await check_files(log, desk.job, desk.jobs)
+
+
+async def test_applying_again_adds_nothing(desk: Desk) -> None:
+    """The same label twice adds nothing, and neither does what the run itself gave."""
+    before = await desk.events()
+    assert "labels added to 0" in (await applied(desk)).out
+    assert before == await desk.events()
+    change(desk.root, "trial.score / 4", "0.5", version="0.2.0")
+    await applied(desk)
+    once = await desk.events()
+
+    said = await applied(desk, as_json=True)
+
+    assert [0, 0] == [one["appended"] for one in said.objects]
+    assert once == await desk.events()
+    assert 0 == (await tried(desk, check=True)).code
+
+
+async def test_other_code_must_raise_the_version(desk: Desk) -> None:
+    """The same version with other files is refused before anything is appended."""
+    before = await desk.events()
+    change(desk.root, "trial.score / 4", "0.5")
+
+    with pytest.raises(CommandRefused, match=r"raise the version"):
+        await applied(desk)
+
+    assert before == await desk.events()
+
+
+class Killed(BaseException):
+    """Nothing catches it."""
+
+
+async def test_a_kill_in_the_middle_is_made_good(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When the process dies between two trials, one has all labels and one none; applying again
+    adds those that are missing."""
+    from trialog.engine.labels import applying
+
+    monkeypatch.setattr(applying, "in_order", partial(in_order, at_once=1))
+    change(desk.root, "trial.score / 4", "0.5", version="0.2.0")
+    real = applying._apply_one
+    done: list[str] = []
+
+    async def dies(*words: Any) -> Any:
+        if done:
+            raise Killed
+        done.append("one")
+        return await real(*words)
+
+    monkeypatch.setattr(applying, "_apply_one", dies)
+    with pytest.raises(Killed):
+        await applied(desk)
+    lengths = {len(await desk.events(trial)) for trial in await desk.trials()}
+    assert 2 == len(lengths)
+    monkeypatch.setattr(applying, "_apply_one", real)
+
+    said = await applied(desk, as_json=True)
+
+    assert [0, 6] == sorted(one["appended"] for one in said.objects)
+    assert 1 == len({len(await desk.events(trial)) for trial in await desk.trials()})
+
+
+async def test_which_files_are_used(fresh_desk: Desk, tmp_path: Path) -> None:
+    """--tasks-root first, then the project here, then the one that ran, then the job's copy."""
+    desk = fresh_desk
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    other = write_desk(tmp_path / "other")
+    change(other, "score=1.0", "score=0.25", version="0.3.0")
+
+    async def origin(**named: Any) -> tuple[str, float]:
+        said = await tried(desk, as_json=True, **named)
+        return said.err, said.objects[0]["score"]
+
+    assert str(desk.root) in (await origin())[0]
+    assert ("--tasks-root", 0.25) == (
+        "--tasks-root" if "--tasks-root" in (await origin(tasks_root=other))[0] else "",
+        (await origin(tasks_root=other))[1],
+    )
+    assert 0.25 == (await origin(here=other))[1]
+    assert str(desk.root) in (await origin(here=elsewhere))[0]
+    shutil.rmtree(desk.root)
+    said, score = await origin(here=elsewhere)
+    assert ("the job's own copy" in said, score) == (True, 1.0)
+
+
+async def test_no_such_verifier(fresh_desk: Desk, tmp_path: Path) -> None:
+    """An unknown name is an error that says what there is, with a project and without."""
+    desk = fresh_desk
+    with pytest.raises(ConfigError, match="exact"):
+        await tried(desk, "exat")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    shutil.rmtree(desk.root)
+    with pytest.raises(ConfigError, match="the job's own are: exact"):
+        await tried(desk, "exat", here=elsewhere)
+
+
+async def test_a_verifier_that_no_task_lists(desk: Desk) -> None:
+    """A new verifier is tried on all trials, and everything that it says is new."""
+    manifest = desk.root / "verifiers/fresh/verifier.yaml"
+    manifest.parent.mkdir()
+    manifest.write_text("name: fresh\nversion: 1.0.0\nkind: deterministic\nreward: v.py:r\n")
+    (manifest.parent / "v.py").write_text("def r(step):\n    return step.turn / 10\n")
+
+    said = await tried(desk, "fresh", as_json=True)
+
+    assert [None, None] == [one["recorded_version"] for one in said.objects]
+    assert [4, 4] == [len(one["differences"]) for one in said.objects]
+    assert "labels added to 2" in (await applied(desk, "fresh")).out
+
+
+async def test_many_differences_are_cut(desk: Desk) -> None:
+    """Of one trial only some differences are shown; --json has all."""
+    manifest = desk.root / "verifiers/fresh/verifier.yaml"
+    manifest.parent.mkdir()
+    manifest.write_text(
+        "name: fresh\nkind: deterministic\nreward: v.py:r\ncheck: v.py:c\nhindsight: v.py:h\n"
+    )
+    (manifest.parent / "v.py").write_text(
+        "def r(step):\n    return 1.0\n"
+        "def c(episode):\n    return {'score': 1.0, 'scores': {'a': 1}}\n"
+        "def h(trial):\n    raise KeyError('y')\n    yield\n"
+    )
+
+    said = await tried(desk, "fresh")
+
+    assert f"  … and {7 - DIFFERENCES_SHOWN} more" in said.out
+    assert "hindsight failed: KeyError: 'y'" in said.out
+    assert 7 == len((await tried(desk, "fresh", as_json=True)).objects[0]["differences"])
+
+
+async def test_total_reward_is_of_the_current_code(tmp_path: Path) -> None:
+    """`check: total_reward` scores by the rewards that the code gives now."""
+    manifest = (
+        "name: exact\nversion: 0.1.0\nkind: deterministic\ncheck: total_reward\n"
+        "reward: verify.py:reward\n"
+    )
+    desk = Desk(write_desk(tmp_path / "desk", manifest=manifest), tmp_path / "jobs")
+    await desk.run()
+    assert 0 == (await tried(desk, check=True)).code
+    change(desk.root, "return -0.5", "return 0.5", version="0.2.0")
+
+    (one,) = (await tried(desk, as_json=True)).objects
+
+    assert (3.5, [2.5]) == (
+        one["score"], [d["recorded"] for d in one["differences"] if d["what"] == "score"],
+    )  # fmt: skip
+
+
+async def test_people_are_kept_and_waited_for(tmp_path: Path) -> None:
+    """A person's verifier shows what was given and can't be applied; while a trial waits nothing
+    is applied."""
+    desk = Desk(write_desk(tmp_path / "desk", {"person": PERSON}), tmp_path / "jobs")
+    await desk.run()
+    change(desk.root, "trial.score / 4", "0.5", version="0.2.0")
+
+    assert 0 == (await tried(desk, "person", check=True)).code
+    with pytest.raises(CommandRefused, match="is a person"):
+        await applied(desk, "person")
+    before = await desk.events()
+    with pytest.raises(CommandRefused, match="wait for people"):
+        await applied(desk)
+    assert before == await desk.events()
+    assert 0 == (await tried(desk)).code
+
+
+async def test_a_pruned_state_is_told(desk: Desk) -> None:
+    """A trial whose events can't be read back is named and left out; with --check that is a 1."""
+    from trialog.engine.labels import trying
+
+    real, (lost, _) = trying.read_trial, await desk.trials()
+
+    async def fails(log: Any, trial: str) -> Any:
+        from trialog.events.errors import BlobMissing
+
+        if trial == lost:
+            raise BlobMissing("sha256:0", "the store")
+        return await real(log, trial)
+
+    trying.read_trial = fails
+    try:
+        said = await tried(desk, check=True)
+    finally:
+        trying.read_trial = real
+
+    assert 1 == said.code
+    assert "! 1 trial left out: " in said.out
+    assert "tried on 1 trial;" in said.out
+
+
+async def test_rewards_of_a_trial(desk: Desk) -> None:
+    """The ledger shows which labels stand; --as-of shows what stood then, and --json the lines."""
+    (trial, _) = await desk.trials()
+    change(desk.root, "trial.score / 4", "0.5", version="0.2.0")
+    await applied(desk)
+
+    whole = await desk.say(show_rewards, trial, as_of=None)
+    then = await desk.say(show_rewards, trial, as_of="exact@0.1.0", as_json=True)
+    now = await desk.say(show_rewards, trial, as_of="exact@0.2.0", as_json=True)
+
+    rows = whole.out.splitlines()[1:]
+    assert (11, 5) == (len(rows), sum(row.endswith("no") for row in rows))
+    assert [0.25] == [o["value"] for o in then.objects if o["source"] == "hindsight"]
+    assert [0.5] == [o["value"] for o in now.objects if o["source"] == "hindsight"]
+    with pytest.raises(NotFound, match=r"no label of exact@0\.9\.0"):
+        await desk.say(show_rewards, trial, as_of="exact@0.9.0")
+
+
+async def exported(desk: Desk, **changes: Any) -> Said:
+    """`trialog export`."""
+    known = {"form": "jsonl", "out": None, "as_of": None, "gamma": 1.0}
+    return await desk.say(export_job, desk.job, **(known | changes))
+
+
+async def test_training_data(desk: Desk, tmp_path: Path) -> None:
+    """A line a step and one for each trial; to a file the same bytes; as of a version for ever."""
+    first = await exported(desk)
+    await exported(desk, out=tmp_path / "train.jsonl")
+    change(desk.root, "trial.score / 4", "0.5", version="0.2.0")
+    await applied(desk)
+
+    assert first.out.encode() == (tmp_path / "train.jsonl").read_bytes()
+    assert first.out == (await exported(desk, as_of="exact@0.1.0")).out
+    assert first.out != (await exported(desk)).out
+    assert "2 trials exported, 0 of them masked" in first.err
+    kinds = [row["kind"] for row in first.objects]
+    assert [*["step"] * 4, "trial"] * 2 == kinds
+    step = first.objects[1]
+    assert ("not today" in step["error"], step["reward"]) == (True, -0.5)
+    assert True is first.objects[3]["terminated"]
+    with pytest.raises(NotFound, match=r"a label of exact@0\.9\.0"):
+        await exported(desk, as_of="exact@0.9.0")
+    with pytest.raises(ConfigError, match="gamma"):
+        await exported(desk, gamma=1.5)
+
+
+async def test_training_data_for_trl(desk: Desk) -> None:
+    """A line a trial, with the task's instructions as its prompt."""
+    said = await exported(desk, form="trl")
+
+    first, second = said.objects
+    assert "Count to three." in first["prompt"][0]["content"]
+    assert [1.0, -0.5, 1.0, 1.0] == first["step_rewards"]
+    assert first.keys() == second.keys()
+
+
+async def test_a_file_is_whole_or_not_there(desk: Desk, tmp_path: Path) -> None:
+    """An export that fails leaves no file behind."""
+    target = tmp_path / "train.jsonl"
+
+    with pytest.raises(NotFound):
+        await exported(desk, out=target, as_of="exact@9")
+    with pytest.raises(IsADirectoryError):
+        await exported(desk, out=tmp_path)
+
+    assert not target.exists()
+    assert not list(tmp_path.glob(".*.part"))
+
+
+async def test_agreement_of_two_versions(desk: Desk) -> None:
+    """Two versions of a verifier are compared on the trials that both scored."""
+    change(desk.root, "score=1.0", "score=0.5", version="0.2.0")
+    await applied(desk)
+
+    said = await desk.say(
+        show_agreement, "exact@0.1.0", "exact@0.2.0", desk.job, tolerance=0.1, as_json=True
+    )
+    shown = await desk.say(show_agreement, "exact@0.1.0", "exact", desk.job, tolerance=0.1)
+
+    assert {("reached", 1.0), ("score", 0.0)} == {
+        (row["criterion"], row["exact"]) for row in said.objects
+    }
+    assert "CRITERION" in shown.out
+    assert "-0.50" in shown.out
+    with pytest.raises(NotFound, match="no trial of the job was scored by both"):
+        await desk.say(show_agreement, "exact", "nobody", desk.job, tolerance=0.1)
+    with pytest.raises(ConfigError, match="tolerance"):
+        await desk.say(show_agreement, "exact", "exact", desk.job, tolerance=2.0)
+
+
+async def test_a_job_of_test_scripts(tmp_path: Path) -> None:
+    """A job without verifiers of a project is told to be graded again instead."""
+    from helpers.fakes import FakeBackend
+    from helpers.jobs import Watched, services, tasks
+    from trialog.engine.job.api import run_job
+    from trialog.engine.job.config import JobConfig
+
+    desk = Desk(write_desk(tmp_path / "desk"), tmp_path / "jobs")
+    async with open_log(desk.jobs / "trialog.db") as log:
+        ran = await run_job(
+            services(log, FakeBackend(), desk.jobs), JobConfig(tasks=["t"]),
+            await tasks(tmp_path / "tasks", 1), Watched(),
+        )  # fmt: skip
+    desk.job = ran.job
+
+    with pytest.raises(ConfigError, match="graded by test scripts"):
+        await tried(desk)
+    assert ["step", "trial"] == [row["kind"] for row in (await exported(desk)).objects]
