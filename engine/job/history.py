@@ -104,6 +104,7 @@ class History:
             await self.settle()
             if cancelled:
                 await self.write_files()
+                self.job.watch(self.end().report(will_retry=False))
         except LogError as error:
             structlog.get_logger().info("cut-off not recorded", trial=self.trial, why=str(error))
 

@@ -118,7 +118,7 @@ def _finished(slot: Slot, last: Execution, trial: str, only: str | None) -> Plan
                 return planned(
                     "leave",
                     f"unscored ({category}): the verifier was at fault and would fail again; "
-                    "mend it, then `trialog regrade JOB`",
+                    "mend the test, then `trialog run --from JOB`",
                 )
             if gap := _not_gradable(last):
                 return planned("run", f"unscored ({category}), and {gap}")
