@@ -13,6 +13,9 @@ from ...events.kinds import (
     AgentFailed,
     AgentFinished,
     AgentStarted,
+    Event,
+    SandboxStarted,
+    TrialAbandoned,
     TrialFinished,
     TrialInterrupted,
     TrialStarted,
@@ -106,9 +109,37 @@ async def _nothing(log: EventLog, trial: str, *, verifier: bool) -> str:
     return f"trial {trial}: its {who} has printed nothing that is recorded"
 
 
-async def _ended(log: EventLog, trial: str) -> bool:
-    events = await log.read(f"trial/{trial}")
-    return any(event.kind == TrialFinished.__name__ for event in events)
+class _Ending:
+    """Whether a trial has finished, was interrupted, or was given up: nothing more will come."""
+
+    def __init__(self, log: EventLog, trial: str) -> None:
+        self._log = log
+        self._trial = trial
+        self._job: str | None = None
+        self._read = {"trial": 0, "job": 0}
+        self._over = False
+
+    async def come(self) -> bool:
+        """Look at what is new in the log."""
+        for event in await self._new("trial", self._trial):
+            match event:
+                case TrialStarted():
+                    self._job = event.job
+                case TrialFinished() | TrialInterrupted():
+                    self._over = True
+                case SandboxStarted():
+                    self._over = False
+                case _:
+                    pass
+        for event in await self._new("job", self._job) if self._job else ():
+            if isinstance(event, TrialAbandoned) and event.trial == self._trial:
+                self._over = True
+        return self._over
+
+    async def _new(self, kind: str, name: str) -> list[Event | None]:
+        events = await self._log.read(f"{kind}/{name}", after=self._read[kind])
+        self._read[kind] += len(events)
+        return [decode_or_none(event) for event in events]
 
 
 async def _live_file(session: Session, trial: str, *, verifier: bool) -> Path | None:
@@ -127,7 +158,9 @@ async def _follow(session: Session, trial: str, *, verifier: bool) -> None:
     """Print what comes, until the log has the whole of it; then what is missing of that."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     told = 0
+    ending = _Ending(session.log, trial)
     while True:
+        over = await ending.come()
         output = await recorded_output(session.log, trial, verifier=verifier)
         if output is not None:
             data = await session.log.blobs.get(output.blob)
@@ -141,7 +174,7 @@ async def _follow(session: Session, trial: str, *, verifier: bool) -> None:
                 break
             told += len(data)
             _write(session, escaped(decoder.decode(data), lines=True))
-        if await _ended(session.log, trial):
+        if over:
             return
         await anyio.sleep(_LOOK_SEC)
 

@@ -11,6 +11,7 @@ from ...events.kinds import JobStarted
 from ...events.kinds.job import AgentSnapshot
 from ...events.log import BlobStore
 from ..agents import Agent, agent_by_name, agent_from_snapshot, agent_name
+from ..redact import Redactor
 from .config import JobConfig
 
 MOST_NAMED = 3
@@ -60,6 +61,16 @@ async def open_agents(started: JobStarted, config: JobConfig, blobs: BlobStore) 
         program = None if snapshot.program is None else await blobs.get(snapshot.program)
         agents[name] = agent_from_snapshot(snapshot.name, program)
     return agents
+
+
+async def secrets_in_programs(agents: Mapping[str, Agent], redactor: Redactor) -> list[str]:
+    """A notice for each program that holds a secret: its bytes are kept as they are."""
+    return [
+        f"{name}: its program holds the value of a secret, and the log keeps the program as it is; "
+        "take it out, and give it by --agent-env"
+        for name, agent in agents.items()
+        if agent.program is not None and await to_thread.run_sync(redactor.finds, agent.program)
+    ]
 
 
 def unused_settings(config: JobConfig, agents: Mapping[str, Agent]) -> Iterator[str]:

@@ -141,8 +141,9 @@ def test_what_was_printed_is_kept(
         user.run("cancel", only_job(user), code=0)
     else:
         process.send_signal(signal.SIGINT)
-        assert process.stderr is not None
-        until(lambda: "no new trials" in process.stderr.readline(), "the first signal")
+        stderr = process.stderr
+        assert stderr is not None
+        until(lambda: "no new trials" in stderr.readline(), "the first signal")
         process.send_signal(signal.SIGINT)
     process.communicate(timeout=DEADLINE)
     assert user.run("logs", trial, code=0).out == "half done\n"
@@ -167,6 +168,8 @@ def test_nothing_is_kept_after_a_kill(
     user.run("clean", *BWRAP, code=0)
     ran = user.run("logs", trial, code=2)
     assert "its engine was killed while the agent worked, so what it had printed is lost" in ran.err
+    user.run("cancel", only_job(user), code=0)
+    assert user.run("logs", trial, "--follow", code=0).out == ""
     assert "shell.run" in user.run("replay", trial, code=0).out
 
 

@@ -7,9 +7,16 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from helpers.given import action, at, recorded, scored, started, trial, unknown
+from helpers.given import action, at, output, recorded, scored, started, trial, unknown
 from helpers.kinds import example
-from trialog.events.kinds import Event, JudgeSampled, SandboxRemoved, TrialFinished, WarningRaised
+from trialog.events.kinds import (
+    Event,
+    JudgeSampled,
+    SandboxRemoved,
+    TrialFinished,
+    TrialInterrupted,
+    WarningRaised,
+)
 from trialog.events.values import blob_ref
 from trialog.projections.timeline import WIDTH, describe, shown, timeline_line
 
@@ -36,6 +43,14 @@ def test_a_line() -> None:
         f"    7  {at(7)}  VerifierScored        script gave 0.5, exit code 0 after 0.8 s"
         == timeline_line(event)
     )
+
+
+def test_what_a_cut_off_phase_had_printed() -> None:
+    """An interruption says how much had been printed, where that is known."""
+    cut = TrialInterrupted(reason="SIGINT", stage="agent", output=output(b"half done"))
+    assert describe(cut) == "interrupted at stage agent: SIGINT, 9 bytes printed"
+    bare = TrialInterrupted(reason="SIGINT", stage="agent")
+    assert describe(bare) == "interrupted at stage agent: SIGINT"
 
 
 @pytest.mark.parametrize(("ignorable", "word"), [(True, "may be"), (False, "may not be")])

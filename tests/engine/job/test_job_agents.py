@@ -225,6 +225,25 @@ async def test_a_resume_runs_the_recorded_program(
     assert digests == {taken.digest}
 
 
+async def test_a_secret_in_a_program_is_told(tmp_path: Path) -> None:
+    """The log keeps a program's bytes, so there is a warning if they hold a known secret."""
+    program = tmp_path / "agent.sh"
+    program.write_text("#!/bin/sh\ncurl -H abcdefgh12345\n")
+    config = JobConfig(tasks=["t"], agents=[f"command:{program}", "oracle"])
+    told: list[list[str]] = []
+    for secrets in ({"A_KEY": "abcdefgh12345"}, {"A_KEY": "another-value"}):
+        watched = Watched()
+        async with memory_log() as log:
+            given = await tasks(tmp_path / secrets["A_KEY"], 1)
+            made = services(log, FakeBackend(), tmp_path, secrets=secrets)
+            await run_job(made, config, given, watched)
+        told.append([n.message for n in watched.of(Notice)])  # type: ignore[attr-defined]
+    [message], nothing = told
+    assert message.startswith(f"command:{program}: its program holds the value of a secret")
+    assert "abcdefgh12345" not in message
+    assert nothing == []
+
+
 async def test_a_log_without_programs_is_resumed(tmp_path: Path) -> None:
     """A job of an older log names its programs by paths alone; they are read again."""
     program = tmp_path / "agent.sh"
