@@ -14,6 +14,7 @@ from ..events.clock import RandomIds, SystemClock
 from ..events.open import open_log
 from .authoring.task import Task
 from .environment import find_secrets
+from .errors import ConfigError
 from .hooks.pool import HookPool
 from .job.api import JobResult, Services, run_job
 from .job.config import JobConfig
@@ -21,6 +22,7 @@ from .job.episode_loading import pack_episode_task
 from .job.episode_task import EpisodeTask
 from .job.policies import PolicyAgent
 from .job.report import Report, Watcher
+from .projects.importing import importing
 from .projects.script import write_project
 from .sandbox.none import NoSandboxes
 
@@ -47,6 +49,11 @@ async def run(
     print(result.summary["pass_rate"])
     ```
     """
+    if importing():
+        raise ConfigError(
+            "a file that a task's functions come from starts a job whenever it is imported; put "
+            'what starts it under `if __name__ == "__main__":`'
+        )
     given = [tasks] if isinstance(tasks, Task) else list(tasks)
     called = name or getattr(agent, "__name__", type(agent).__name__).lower()
     packed = [await to_thread.run_sync(_pack, task, agent, called) for task in given]

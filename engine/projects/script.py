@@ -8,6 +8,7 @@ the same as the objects. From then on the task is one of a project like any othe
 from __future__ import annotations
 
 import tempfile
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +81,41 @@ def write_project(
             f"{Path(fault.file).parent.name}: {fault.message}" for fault in error.faults
         )
         raise ConfigError(f"task {task.name!r} can't be used: {faults}") from None
+    _import_again(found)
     return found
+
+
+def _import_again(task: ProjectTask) -> None:
+    """Import all code once from its copy, as everything that runs it will.
+
+    Raises ConfigError where that fails: now rather than in the middle of a job.
+    """
+    project = load_project(task.root)
+    try:
+        again = project.task(task.name)
+        _ = again.task
+        for verifier in again.verifiers:
+            space = project.space(verifier.manifest.folder)
+            for name in ("check", "reward", "hindsight"):
+                reference: object = getattr(verifier.manifest, name)
+                if isinstance(reference, str) and reference != TOTAL_REWARD:
+                    space.load(reference)
+        for name in task.agents:
+            project.agent(name).policy()
+    except ConfigError:
+        raise
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        last = traceback.format_exception_only(error)[-1].strip()
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [frame for frame in frames if Path(frame.filename).is_relative_to(task.root)]
+        place = f" (line {own[-1].lineno} of {Path(own[-1].filename).name})" if own else ""
+        raise ConfigError(
+            f"task {task.name!r}: its code can't be imported a second time: {last}{place}"
+        ) from error
+    finally:
+        project.close()
 
 
 class _Writer:

@@ -392,3 +392,34 @@ def test_packages(tmp_path: Path) -> None:
         "../../pack/checks.py:check", "../../pack/main.py:reward",
     )  # fmt: skip
     assert back.task.verifiers[0].check(None) == 2  # type: ignore[union-attr, operator, misc, arg-type]
+
+
+@pytest.mark.parametrize(
+    ("start", "message"),
+    [
+        ("anyio.run(trialog.run, task, policy)\n",
+         'put what starts it under `if __name__ == "__main'),
+        ("import sys\nif __name__ != '__main__':\n    sys.exit(3)\n"
+         "anyio.run(trialog.run, task, policy)\n",
+         "its code can't be imported a second time: SystemExit: 3 (line "),
+    ],
+)  # fmt: skip
+def test_a_script_that_starts_a_job_when_imported(tmp_path: Path, start: str, message: str) -> None:
+    """A script that would start its job again, or ends, whenever its functions are imported is
+    refused before the job begins."""
+    code = (
+        "import anyio, trialog\nfrom trialog import Answer, DeterministicVerifier, Task\n\n\n"
+        "def check(episode):\n    return {'score': 1.0}\n\n\n"
+        "async def policy(observation, actions):\n    return Answer(1)\n\n\n"
+        "task = Task('t', verifiers=[DeterministicVerifier('v', check=check)])\n"
+    )
+    guarded = code + "if __name__ == '__main__':\n    anyio.run(trialog.run, task, policy)\n"
+    for text, good in ((guarded, True), (code + start, False)):
+        here = write(tmp_path / str(good), {"script.py": text})
+        ran = subprocess.run(
+            [sys.executable, "script.py"], cwd=here, capture_output=True, text=True, check=False,
+            timeout=60,
+        )  # fmt: skip
+        assert (ran.returncode == 0) is good, ran.stderr
+        assert (message in ran.stderr) is not good
+        assert (here / "jobs/trialog.db").exists() is good
