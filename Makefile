@@ -6,40 +6,45 @@
 #   make bench    the benchmarks
 #   make clean    remove what these targets made, but for jobs/
 #
+# PYTHON=/path/to/python3 chooses the Python that .venv is made with, 3.11.4 or newer.
 # ARGS goes to pytest (`make test ARGS="tests/events -x"`) or to the demo (`make demo ARGS=--help`).
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench clean
+.PHONY: help demo test lint bench clean always
 
 VENV := .venv
-PYTHON := $(VENV)/bin/python
+RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
 ARGS ?=
 
 help:
-	@sed -n '3,9s/^# \{0,1\}//p' Makefile
+	@sed -n '3,10s/^# \{0,1\}//p' Makefile
 
 demo: $(STAMP)
-	@$(PYTHON) tools/demo.py $(ARGS)
+	@$(RUN) tools/demo.py $(ARGS)
 
 test: $(STAMP)
-	@$(PYTHON) tools/check.py test $(ARGS)
+	@$(RUN) tools/check.py test $(ARGS)
 
 lint: $(STAMP)
-	@$(PYTHON) tools/check.py lint
+	@$(RUN) tools/check.py lint
 
 bench: $(BENCH_STAMP)
-	@$(PYTHON) tools/bench.py $(ARGS)
+	@$(RUN) tools/bench.py $(ARGS)
 
 clean:
 	@bash tools/clean.sh
 
 $(STAMP): pyproject.toml constraints.txt tools/venv.sh
-	@bash tools/venv.sh $(VENV) dev
+	@PYTHON='$(PYTHON)' bash tools/venv.sh $(VENV) dev
 	@touch $@
 
+ifneq ($(PYTHON),)
+$(STAMP): always
+endif
+
 $(BENCH_STAMP): $(STAMP)
-	@bash tools/venv.sh $(VENV) dev,bench
+	@PYTHON='$(PYTHON)' bash tools/venv.sh $(VENV) dev,bench
 	@touch $@

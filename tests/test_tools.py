@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
+import shutil
 import socket
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -213,3 +217,110 @@ def test_demo_names_an_image_that_the_engine_lacks(
     monkeypatch.setattr(tools["docker_engine"].Engine, "_call", only_ping)
     with pytest.raises(SystemExit, match="has no image my-image:7"):
         tools["demo"].choose("docker", "my-image:7")
+
+
+FAKE_PYTHON = """#!/bin/sh
+case "$1" in
+-V) echo "Python {version}" ;;
+-c) code=$2; shift 2; exec {real} -c '
+import sys
+sys.version_info = (*map(int, "{version}".split(".")), "final", 0)
+sys.executable, code, sys.argv = sys.argv[1], sys.argv[2], ["-c", *sys.argv[3:]]
+exec(code)' "$0" "$code" "$@" ;;
+-m) if [ "$2" = venv ]; then mkdir -p "$3/bin"; cp "$0" "$3/bin/python"; fi ;;
+esac
+"""
+
+
+class Checkout(NamedTuple):
+    """A folder with the set-up script, and Pythons that only say that they are ones."""
+
+    folder: Path
+    bin: Path
+
+    def python(self, name: str, version: str) -> Path:
+        """Put a Python on PATH."""
+        path = self.bin / name
+        path.write_text(FAKE_PYTHON.format(version=version, real=shlex.quote(sys.executable)))
+        path.chmod(0o755)
+        return path
+
+    def set_up(self, python: str = "") -> subprocess.CompletedProcess[str]:
+        """Make the environment."""
+        env = {"PATH": f"{self.bin}:/usr/bin:/bin", "PYTHON": python}
+        script = self.folder / "tools/venv.sh"
+        return subprocess.run(
+            ["bash", script, "env", "dev"], env=env, capture_output=True, text=True, check=False
+        )
+
+    @property
+    def version(self) -> str:
+        """The version of the environment's Python."""
+        asked = [self.folder / "env/bin/python", "-V"]
+        return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Checkout:
+    """A checkout without an environment."""
+    found = Checkout(tmp_path / "a checkout", tmp_path / "bin")
+    (found.folder / "tools").mkdir(parents=True)
+    found.bin.mkdir()
+    shutil.copy(ROOT / "tools/venv.sh", found.folder / "tools")
+    return found
+
+
+def test_another_python_when_the_first_is_too_old(checkout: Checkout) -> None:
+    """The environment is made with the first Python that is new enough, before any installing."""
+    checkout.python("python3", "3.11.3")
+    checkout.python("python3.14", "3.9.1")
+    checkout.python("python3.13", "3.13.0")
+    made = checkout.set_up()
+    assert (made.returncode, checkout.version) == (0, "Python 3.13.0"), made.stderr
+    checkout.python("python3", "3.11.4")
+    shutil.rmtree(checkout.folder / "env")
+    assert checkout.set_up().returncode == 0
+    assert checkout.version == "Python 3.11.4"
+
+
+def test_an_environment_whose_python_does_not_fit(checkout: Checkout) -> None:
+    """An environment of a Python that is too old, or not the one that was named, is made anew."""
+    old = checkout.python("python3", "3.11.2")
+    (checkout.folder / "env/bin").mkdir(parents=True)
+    shutil.copy(old, checkout.folder / "env/bin/python")
+    checkout.python("python3.13", "3.13.0")
+    made = checkout.set_up()
+    assert "env is made anew: it has Python 3.11.2, not Python 3.13.0" in made.stdout
+    assert checkout.version == "Python 3.13.0"
+    assert "Making" not in checkout.set_up().stdout
+    named = str(checkout.python("mine", "3.12.1"))
+    assert checkout.set_up(named).returncode == 0
+    assert checkout.version == "Python 3.12.1"
+    assert "Making" not in checkout.set_up(named).stdout
+
+
+@pytest.mark.parametrize(("version", "told"), [("3.11.3", "Python 3.11.3"), ("", "no Python")])
+def test_a_named_python_that_does_not_do(checkout: Checkout, version: str, told: str) -> None:
+    """A Python that was named and is too old, or none, is refused by name, with what to do."""
+    checkout.python("python3", "3.13.0")
+    named = checkout.python("mine", version) if version else checkout.bin / "none"
+    made = checkout.set_up(str(named))
+    assert made.returncode == 1
+    assert f"PYTHON={named} is {told}" in made.stderr
+    assert "3.11.4 or newer: name one with PYTHON=/path/to/python3 before" in made.stderr
+    assert made.stdout == ""
+
+
+def test_one_lowest_python() -> None:
+    """The package, the set-up script and the README name the same lowest version of Python."""
+    declared = re.search(r'requires-python = ">=([\d.]+)"', (ROOT / "pyproject.toml").read_text())
+    assert declared
+    assert f"\nneeds={declared[1]} " in (ROOT / "tools/venv.sh").read_text()
+    assert f"Python {declared[1]} or newer" in (ROOT / "README.md").read_text()
+
+
+def test_help_of_the_demo_keeps_its_lines() -> None:
+    """`make demo ARGS=--help` shows its examples as they are written."""
+    asked = [sys.executable, ROOT / "tools/demo.py", "--help"]
+    told = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+    assert '\n    make demo ARGS="--sandbox bubblewrap"\n' in told

@@ -90,9 +90,23 @@ def jobs() -> set[Path]:
 
 def main() -> None:
     """The demo."""
-    parser = argparse.ArgumentParser(description=__doc__, prog="make demo")
-    parser.add_argument("--sandbox", choices=["auto", "docker", "bubblewrap"], default="auto")
-    parser.add_argument("--image", default=os.environ.get("TRIALOG_IMAGE") or None)
+    parser = argparse.ArgumentParser(
+        prog="make demo",
+        usage='make demo [ARGS="--sandbox NAME --image IMAGE"]',
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--sandbox",
+        choices=["auto", "docker", "bubblewrap"],
+        default="auto",
+        help="where the trials run [auto]",
+    )
+    parser.add_argument(
+        "--image",
+        default=os.environ.get("TRIALOG_IMAGE") or None,
+        help="what they run in on Docker [made here]",
+    )
     arguments = parser.parse_args()
     os.chdir(ROOT)
     options, sentence = choose(arguments.sandbox, arguments.image)
