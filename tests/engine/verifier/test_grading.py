@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from trialog.engine.agents import AgentContext, AgentOutcome, Assignment
 from trialog.engine.agents.command import CommandAgent
@@ -30,6 +31,7 @@ from trialog.events.kinds import (
     ActionTaken,
     AgentFinished,
     TamperFound,
+    TrialEvent,
     VerifierScored,
     WarningRaised,
 )
@@ -107,6 +109,7 @@ async def grade(backend: SandboxBackend, image: Image, tmp_path: Path) -> AsyncI
         )
         boxes.append(sandbox)
         outcome = None
+        emitted: list[TrialEvent] = []
         if agent is not None:
             outcome = await CommandAgent(Path("agent.sh"), agent.encode()).run(
                 AgentContext(
@@ -118,10 +121,11 @@ async def grade(backend: SandboxBackend, image: Image, tmp_path: Path) -> AsyncI
                     blobs=blobs,
                     clock=SystemClock(),
                     assignment=Assignment(task="t", attempt=1),
-                    emit=lambda _: None,
+                    emit=emitted.append,
                     cut_off=lambda _: None,
                 )
             )
+            outcome = replace(outcome, events=[*emitted, *outcome.events])
         tampered = await folders.close_agent_phase(blobs)
         source = anyio.Path(tmp_path / f"tests{number}")
         await source.mkdir()
