@@ -199,6 +199,12 @@ WARNINGS: dict[str, Code] = {
 }
 
 Blame = Literal["agent", "verifier", "infrastructure", "user"]
+BLAMES: dict[Blame, str] = {
+    "agent": "the agent",
+    "verifier": "the task's test or judge",
+    "infrastructure": "the machine; a resume runs it again",
+    "user": "whoever ran it",
+}
 
 
 class Category(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trialog.events.codes import CATEGORIES, WARNINGS
+from trialog.events.codes import BLAMES, CATEGORIES, WARNINGS
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "codes.md"
 HEAD = """\
@@ -13,25 +13,19 @@ HEAD = """\
 Made by `tools/codes.py` from `events/codes.py`; `trialog explain CODE` says the same.
 Codes are part of the log's format: they are only ever added to, and keep their meaning.
 """
-BLAMES = {
-    "agent": "the agent",
-    "verifier": "the task's test",
-    "infrastructure": "the machine; a resume runs it again",
-    "user": "whoever ran it",
-}
 
 
 def page() -> str:
     """The page's text."""
     lines = [HEAD, "## Categories of errors", ""]
     lines += ["In `error_category` and `verifier_error_category` of `result.json`.", ""]
-    lines += ["| category | what it means | at fault | what to do |", "|---|---|---|---|"]
+    lines += ["| category | meaning | fault | next |", "|---|---|---|---|"]
     lines += [
         f"| `{name}` | {entry.meaning} | {BLAMES[entry.blame]} | {entry.next} |"
         for name, entry in CATEGORIES.items()
     ]
     lines += ["", "## Warnings", "", "In `warnings` of `result.json`, and on the console.", ""]
-    lines += ["| code | what it means | what to do |", "|---|---|---|"]
+    lines += ["| code | meaning | next |", "|---|---|---|"]
     lines += [f"| `{name}` | {code.meaning} | {code.next} |" for name, code in WARNINGS.items()]
     return "\n".join(lines) + "\n"
 

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import difflib
 
-from ...events.codes import CATEGORIES, WARNINGS
+from ...events.codes import BLAMES, CATEGORIES, WARNINGS
 from ..errors import ConfigError
 from .session import Request
 from .text import escaped
 
 __all__ = ("explain_code",)
-
-_BLAME = {
-    "agent": "the agent",
-    "verifier": "the verifier",
-    "infrastructure": "the machine",
-    "user": "whoever ran it",
-}
 
 
 def explain_code(request: Request, word: str | None) -> int:
@@ -48,7 +41,7 @@ def _tell_category(request: Request, name: str, *, brief: bool) -> None:
     else:
         terminal.line(f"{name} (category of errors)")
         terminal.line(f"  meaning: {escaped(category.meaning)}")
-        terminal.line(f"  fault:   {_BLAME[category.blame]}")
+        terminal.line(f"  fault:   {BLAMES[category.blame]}")
         terminal.line(f"  next:    {escaped(category.next)}")
 
 

@@ -125,5 +125,5 @@ def refuse_script(verifier: str, tasks: dict[str, JobTask | None]) -> None:
     if tasks and not any(tasks.values()):
         raise ConfigError(
             f"verifier {verifier!r} can't be tried: the job's tasks are graded by test scripts, "
-            "which have no recorded states; grade their saved work again with `trialog regrade JOB`"
+            "which have no recorded states; `trialog run --from JOB` grades by the scripts of today"
         )
