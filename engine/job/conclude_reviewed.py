@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import tempfile
+from functools import partial
 from pathlib import Path
 
-from anyio import to_thread
+from anyio import CancelScope, to_thread
 
 from ...projections.episode import episode_blobs, episode_data
 from ...projections.writer import JobFiles
@@ -38,12 +39,19 @@ async def conclude_reviewed(services: Services, hooks: Hooks, trial: str) -> Non
     name = state.started.slot.task
     (snapshot,) = [task for task in job.started.tasks if task.task == name]
     record = TrialRecord(log, trial, clock=services.clock, ids=services.ids, state=state)
-    with tempfile.TemporaryDirectory(prefix="trialog-review-") as folder:
+    folder = await to_thread.run_sync(
+        partial(tempfile.TemporaryDirectory, prefix="trialog-review-")
+    )
+    try:
         data = await log.blobs.get(snapshot.snapshot)
-        task = await to_thread.run_sync(open_episode_task, data, Path(folder) / "task", snapshot)
+        place = Path(folder.name) / "task"
+        task = await to_thread.run_sync(open_episode_task, data, place, snapshot)
         blobs = {ref.blob: await log.blobs.get(ref) for ref in episode_blobs(events)}
         episode = episode_data(trial, task.data(), events, blobs)
         await conclude_episode(record, task.sources, episode, hooks)
+    finally:
+        with CancelScope(shield=True):
+            await to_thread.run_sync(folder.cleanup)
     files = JobFiles(log, state.started.job, services.jobs_folder / job.started.folder)
     await files.write_trial(trial)
     await files.write_summary()

@@ -71,23 +71,22 @@ class EpisodeJudging:
         episode = self._episode.data(*end)
         ids = {s.name: history.record.reserve(s.name) for s in sources if s.check is not None}
         given = await self._hooks.trial(sources, episode, None, verdicts=ids)
+        events: list[TrialEvent] = []
         for source in sources:
             for step, one in zip(episode.steps, given.rewards.get(source.name, []), strict=False):
-                self._tell_reward(source, step.event_id, step.app, one)
-        for event in end:
-            self._episode.told(event)
+                events += _reward(source, step.event_id, step.app, one)
+        events += end
         for source in sources:
             if source.check is not None:
-                history.note(_started(source))
                 duration = round(given.seconds[source.name], 6)
-                self._episode.told(_verdict(source, given.checks[source.name], duration))
-        history.command(Score())
-        if history.record.state.scored is not None:
+                events += [_started(source), _verdict(source, given.checks[source.name], duration)]
+        credits: list[TrialEvent] = []
+        if not any(isinstance(event, VerifierFailed) for event in events):
             for source in sources:
                 if source.name in given.hindsight:
-                    credit = credit_events(source, given.hindsight[source.name])
-                    history.command(Record(credit))
-        history.command(Conclude())
+                    credits += credit_events(source, given.hindsight[source.name])
+        # One append: it is all there or, to be asked for again, none of it.
+        history.command(Record(events), Score(), Record(credits), Conclude())
         await history.settle()
 
     async def _reward_rest(self) -> None:
@@ -102,28 +101,16 @@ class EpisodeJudging:
                 self._tell_reward(source, step.event_id, step.app, one)
 
     def _tell_reward(self, source: HookSource, step: str, app: str, given: RewardGiven) -> None:
-        if given.fault is not None:
-            self._episode.told(
-                StepRewardFailed(
-                    verifier=source.name, version=source.version, digest=source.digest, step=step,
-                    error=given.fault.error, line=given.fault.line,
-                )
-            )  # fmt: skip
-        elif given.value is not None:
-            self._episode.told(
-                StepRewarded(
-                    verifier=source.name, version=source.version, digest=source.digest,
-                    target=Target(target="step", event_id=step), app=app or None,
-                    value=given.value, weight=source.weight, space="action",
-                )
-            )  # fmt: skip
+        for event in _reward(source, step, app, given):
+            self._episode.told(event)
 
     async def _check_all(self, world: WorldClient | None) -> None:
         judged = {v.verifier for v in self._history.record.state.verdicts}
         for source in self._task.sources:
             if source.check is None or source.name in judged:
                 continue
-            self._history.note(_started(source))
+            if self._history.record.state.verifying != source.name:  # else it was cut off
+                self._history.note(_started(source))
             begun = self._history.job.clock.monotonic()
             ask = None if world is None else self._ask(source, world, None)
             given = await self._hooks.check(source, self._episode.data(), ask)
@@ -142,13 +129,14 @@ class EpisodeJudging:
 
     async def _judge(self, verifier: AgentVerifier) -> None:
         job, digest = self._history.job, self._task.digests[verifier.name]
-        await self._history.tell(
-            VerifierStarted(
-                verifier=verifier.name, verifier_kind="agent", version=verifier.version,
-                digest=digest, weight=verifier.weight, model=verifier.model,
-                timeout_sec=verifier.timeout_sec,
-            )
-        )  # fmt: skip
+        if self._history.record.state.verifying != verifier.name:  # else it was cut off
+            await self._history.tell(
+                VerifierStarted(
+                    verifier=verifier.name, verifier_kind="agent", version=verifier.version,
+                    digest=digest, weight=verifier.weight, model=verifier.model,
+                    timeout_sec=verifier.timeout_sec,
+                )
+            )  # fmt: skip
         try:
             client = job.judges.client()
         except JudgeUnavailable as error:
@@ -159,16 +147,17 @@ class EpisodeJudging:
                 clock=job.clock, limiter=job.judges.slots(verifier.model),
                 redact=job.redactor.text,
             )  # fmt: skip
-        for reply in result.events:
-            self._history.note(reply)
-        self._episode.told(result.verdict, *result.warnings)
+        self._episode.told(*result.events, result.verdict, *result.warnings)
         await self._history.settle()
 
     async def _waits(self) -> bool:
         """Ask people, where the task has them and nothing failed; whether the trial waits."""
-        failed = any(isinstance(v, VerifierFailed) for v in self._history.record.state.verdicts)
+        state = self._history.record.state
+        failed = any(isinstance(verdict, VerifierFailed) for verdict in state.verdicts)
         if failed or not self._task.people:
             return False
+        if state.requested:  # asked before the engine had stopped
+            return bool(state.awaiting)
         await self._history.tell(
             *(
                 HumanReviewRequested(
@@ -210,6 +199,28 @@ class EpisodeJudging:
             return answer
 
         return ask
+
+
+def _reward(
+    source: HookSource, step: str, app: str, given: RewardGiven
+) -> list[StepRewarded | StepRewardFailed]:
+    """What a reward hook gave for a step, as an event; none where there is no signal."""
+    if given.fault is not None:
+        return [
+            StepRewardFailed(
+                verifier=source.name, version=source.version, digest=source.digest, step=step,
+                error=given.fault.error, line=given.fault.line,
+            )
+        ]  # fmt: skip
+    if given.value is None:
+        return []
+    return [
+        StepRewarded(
+            verifier=source.name, version=source.version, digest=source.digest,
+            target=Target(target="step", event_id=step), app=app or None,
+            value=given.value, weight=source.weight, space="action",
+        )
+    ]  # fmt: skip
 
 
 def _started(source: HookSource) -> VerifierStarted:

@@ -85,7 +85,7 @@ def earned_now(
 async def rejudge(
     verifier: CurrentVerifier, trial: StoredTrial, judging: Judging, applied: str | None = None
 ) -> tuple[Said, list[JudgeSampled]]:
-    """A judge's verdict, and the replies that it was made of."""
+    """A judge's verdict, and the replies that were asked for now, under the label `applied`."""
     assert verifier.judge is not None
     result = await judging(verifier.judge, trial, verifier.digest, applied)
     verdict = result.verdict
@@ -99,4 +99,5 @@ async def rejudge(
         error = verdict.error
         text = f"({error.size} bytes of text)" if isinstance(error, BlobRef) else error
         check = CheckGiven(fault=HookFault(error=text, line=verdict.line))
-    return Said(check=check), result.events
+    fresh = [reply for reply in result.events if applied is not None and reply.applied == applied]
+    return Said(check=check), fresh

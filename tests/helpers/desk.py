@@ -100,6 +100,21 @@ criteria:
 """
 
 
+JUDGE = """\
+name: quality
+version: 0.1.0
+kind: agent
+model: m-latest
+instructions: Judge the counting.
+criteria:
+  - name: policy
+    description: Follows the policy.
+    max_score: 2
+  - name: clarity
+    description: Is clear.
+"""
+
+
 def write_desk(root: Path, verifiers: Mapping[str, str] | None = None, **files: str) -> Path:
     """The project, with one task `count`. `verifiers` adds manifests by name; `files` replaces
     what is in `verify` (its code) or `manifest`."""
@@ -147,13 +162,15 @@ def _packed(root: Path) -> tuple[EpisodeTask, Any, Any]:
     return pack_episode_task(project.task("count"), [agent]), agent, agent.policy()
 
 
-async def run_desk(root: Path, jobs: Path, *, attempts: int = 1) -> JobResult:
+async def run_desk(
+    root: Path, jobs: Path, *, attempts: int = 1, environ: Mapping[str, str] | None = None
+) -> JobResult:
     """Run the project's task; the log is ``trialog.db`` in `jobs`."""
     packed, agent, policy = await to_thread.run_sync(_packed, root)
     async with open_log(jobs / "trialog.db") as log, HookPool(size=1) as hooks:
         services = Services(
             log=log, log_id=log.log_id, backend=NoSandboxes(), clock=SystemClock(),
-            ids=RandomIds(), jobs_folder=jobs, environ={}, hooks=hooks,
+            ids=RandomIds(), jobs_folder=jobs, environ=environ or {}, hooks=hooks,
             policies={agent.name: PolicyAgent(agent.name, policy)},
         )  # fmt: skip
         config = JobConfig(tasks=["count"], agents=["steady"], attempts=attempts, seed=1)

@@ -44,7 +44,8 @@ class Desk:
 
     async def run(self, attempts: int = 1) -> None:
         """Run the task; the job is the newest."""
-        self.job = (await run_desk(self.root, self.jobs, attempts=attempts)).job
+        ran = await run_desk(self.root, self.jobs, attempts=attempts, environ=self.environ)
+        self.job = ran.job
 
     async def say(
         self, command: Callable[..., Awaitable[int]], *words: Any, as_json: bool = False,

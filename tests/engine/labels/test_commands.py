@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from helpers.desk import PERSON, change, write_desk
+from helpers.desk import JUDGE, PERSON, change, write_desk
+from helpers.judges import Endpoint, completion
+from helpers.judges import said as said_by_judge
 from trialog.engine.console.agreement import show_agreement
 from trialog.engine.console.exporting import export_job
 from trialog.engine.console.label_report import DIFFERENCES_SHOWN
@@ -19,7 +22,7 @@ from trialog.engine.errors import CommandRefused, ConfigError
 from trialog.engine.labels.workers import in_order
 from trialog.engine.location import NotFound
 from trialog.events.codec import decode
-from trialog.events.kinds import VerifierApplied
+from trialog.events.kinds import JudgeSampled, VerifierApplied
 from trialog.events.open import open_log
 from trialog.projections.rebuild import check as check_files
 
@@ -429,3 +432,73 @@ async def test_a_job_of_test_scripts(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="graded by test scripts"):
         await tried(desk)
     assert ["step", "trial"] == [row["kind"] for row in (await exported(desk)).objects]
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    """A judge's endpoint."""
+    found = Endpoint()
+    yield found
+    found.close()
+
+
+async def judged_desk(tmp_path: Path, endpoint: Endpoint) -> Desk:
+    """A desk with a judge, whose model was asked once."""
+    desk = Desk(write_desk(tmp_path / "desk", {"quality": JUDGE}), tmp_path / "jobs")
+    desk.environ = endpoint.environ
+    endpoint.answer(completion(said_by_judge(1, 1)))
+    await desk.run()
+    assert 1 == len(endpoint.requests)
+    return desk
+
+
+async def test_a_judges_replies_are_read_again(tmp_path: Path, endpoint: Endpoint) -> None:
+    """A judge is tried on its recorded replies, by the rubric as it is now; no model is called."""
+    desk = await judged_desk(tmp_path, endpoint)
+    assert 0 == (await tried(desk, "quality", check=True)).code
+    manifest = desk.root / "verifiers/quality/verifier.yaml"
+    text = manifest.read_text("utf-8").replace("max_score: 2", "max_score: 1")
+    manifest.write_text(text.replace("0.1.0", "0.2.0"), "utf-8")
+
+    (one,) = (await tried(desk, "quality", as_json=True)).objects
+
+    assert (1.0, [0.75]) == (
+        one["score"], [d["recorded"] for d in one["differences"] if d["what"] == "score"],
+    )  # fmt: skip
+    assert "labels added to 1" in (await applied(desk, "quality")).out
+    assert ["VerifierApplied"] == [event.kind for event in (await desk.events())[-1:]]
+    assert 1 == len(endpoint.requests)
+
+
+async def test_a_judges_model_is_called_anew(tmp_path: Path, endpoint: Endpoint) -> None:
+    """With --call-models the model is asked; its replies are recorded under what was applied, and
+    what this version has said is not asked for again."""
+    desk = await judged_desk(tmp_path, endpoint)
+    endpoint.answer(completion(said_by_judge(2, 1)))
+    manifest = desk.root / "verifiers/quality/verifier.yaml"
+    manifest.write_text(manifest.read_text("utf-8").replace("0.1.0", "0.2.0"), "utf-8")
+
+    (one,) = (await tried(desk, "quality", call_models=True, as_json=True)).objects
+    assert (1.0, 2) == (one["score"], len(endpoint.requests))
+    await applied(desk, "quality", call_models=True)
+    first, reply = (await desk.events())[-2:]
+    again = await applied(desk, "quality", call_models=True)
+
+    assert ("VerifierApplied", "JudgeSampled") == (first.kind, reply.kind)
+    sampled = decode(reply)
+    assert isinstance(sampled, JudgeSampled)
+    assert sampled.applied == first.id
+    assert "labels added to 0" in again.out
+    assert 3 == len(endpoint.requests)
+
+
+async def test_a_judge_that_was_never_asked(desk: Desk) -> None:
+    """A trial without a judge's replies is left out, with what to do about it."""
+    manifest = desk.root / "verifiers/quality/verifier.yaml"
+    manifest.parent.mkdir()
+    manifest.write_text(JUDGE)
+
+    said = await tried(desk, "quality", check=True)
+
+    assert 1 == said.code
+    assert "--call-models" in said.out
