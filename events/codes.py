@@ -316,6 +316,16 @@ CATEGORIES: dict[str, Category] = {
         "Report it with the traceback; `trialog resume JOB` runs the trial again.",
         "infrastructure",
     ),
+    "verifier_failed": Category(
+        "A verifier's check raised, or gave what is no output, so there is no score.",
+        "Read the error, which names the line in the verifier's file; mend it and try it again.",
+        "verifier",
+    ),
+    "verifier_timeout": Category(
+        "A verifier's check ran past its timeout_sec and was stopped, so there is no score.",
+        "Look at the line that it was at; raise timeout_sec if it is honestly slow.",
+        "verifier",
+    ),
     "judge_malformed": Category(
         "A judge's replies did not fit its rubric, though it was asked again, so it gave no score.",
         "Read the replies with `trialog replay TRIAL`; simplify the rubric or take another model.",
