@@ -4,27 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...events.kinds import HindsightCredited, HindsightFailed, TrialEvent
+from ...events.kinds import HindsightCredited, HindsightFailed, TrialEvent, TrialScored
 from ...events.kinds.parts import Target
 from ...events.values import escape
 from ...projections.episode import EpisodeData
 from ..hooks.protocol import HindsightGiven, Hooks, HookSource
-from ..trial.decide import Conclude, Record, Score
+from ..trial.decide import Conclude, Record, Score, decide
 from ..trial.record import TrialRecord
 
 
 async def conclude_episode(
     record: TrialRecord, sources: Sequence[HookSource], episode: EpisodeData, hooks: Hooks
 ) -> None:
-    """Conclude a trial whose verdicts are all in; durable when this returns."""
-    record.tell(Score())
+    """Conclude a trial whose verdicts are all in; durable when this returns.
+
+    All of it is one append: when the engine dies before, a resume does it anew, and nothing twice.
+    """
     scored = record.state.scored
+    for event in decide(record.state, Score()):
+        scored = event if isinstance(event, TrialScored) else scored
+    credits: list[TrialEvent] = []
     if scored is not None:
         for source in sources:
             if source.hindsight is not None:
                 given = await hooks.hindsight(source, episode, scored.score)
-                record.tell(Record(credit_events(source, given)))
-    ticket = record.tell(Conclude())
+                credits += credit_events(source, given)
+    ticket = record.tell(Score(), Record(credits), Conclude())
     if ticket is not None:
         await ticket
 

@@ -107,10 +107,11 @@ class EpisodeRecord:
             answer=None if answer is None else [await self._value(answer[0])],
         )
 
-    def told(self, payload: TrialEvent, *with_it: TrialEvent) -> None:
-        """Queue an event of the episode, in one append with what goes with it, and fold it."""
-        self._history.note(payload, *with_it)
-        self._fold.feed(self._history.record.told[0], payload, self._blobs)
+    def told(self, *payloads: TrialEvent) -> None:
+        """Queue events of the episode, in one append, and fold them."""
+        self._history.note(*payloads)
+        for event_id, payload in zip(self._history.record.told, payloads, strict=True):
+            self._fold.feed(event_id, payload, self._blobs)
 
     def data(self, *coming: TrialEvent) -> EpisodeData:
         """The episode until now, or as it will be with what is told next."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Sequence
 from pathlib import Path
 
 import anyio
 import pytest
 
+from helpers.dying import DyingLog, died
 from helpers.fakes import FakeBackend, FakeSandbox, passes
 from helpers.jobs import Watched, services, tasks
 from trialog.engine.errors import JobStopped, SandboxGone
@@ -17,39 +17,11 @@ from trialog.engine.job.config import JobConfig
 from trialog.engine.job.report import TrialEnded
 from trialog.engine.sandbox.protocol import Command, Exit
 from trialog.events.codec import decode
-from trialog.events.envelope import Appended, NewEvent
 from trialog.events.errors import LogPoisoned
 from trialog.events.log import EventLog
 from trialog.events.open import memory_log
 
 CONFIG = JobConfig(tasks=["t"], agents=["oracle"], concurrency=1, verifiers=1)
-
-
-class DyingLog:
-    """A log whose process dies: after so many appends nothing more is written."""
-
-    def __init__(self, log: EventLog, appends: int) -> None:
-        self._log = log
-        self._left = appends
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._log, name)
-
-    def append(
-        self, stream: str, expected_version: int, events: Sequence[NewEvent]
-    ) -> Awaitable[Appended]:
-        """Append while alive."""
-        if self._left <= 0:
-            raise LogPoisoned("test", "the process is dead")
-        self._left -= 1
-        return self._log.append(stream, expected_version, events)
-
-
-def died(error: BaseException) -> bool:
-    """Whether it is the dying log that ended everything."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return isinstance(error, LogPoisoned | JobStopped)
 
 
 async def run_until_death(
