@@ -15,6 +15,7 @@ from ..events.open import open_log
 from .authoring.task import Task
 from .environment import find_secrets
 from .errors import ConfigError
+from .hooks.mark import in_hook_process
 from .hooks.pool import HookPool
 from .job.api import JobResult, Services, run_job
 from .job.config import JobConfig
@@ -53,6 +54,11 @@ async def run(
         raise ConfigError(
             "a file that a task's functions come from starts a job whenever it is imported; put "
             'what starts it under `if __name__ == "__main__":`'
+        )
+    if in_hook_process() or importing():
+        raise ConfigError(
+            "a file that a job imports starts a job itself; put the call of run() below "
+            "`if __name__ == \"__main__\":`"
         )
     given = [tasks] if isinstance(tasks, Task) else list(tasks)
     called = name or getattr(agent, "__name__", type(agent).__name__).lower()
