@@ -77,6 +77,22 @@ def test_a_task_without_an_image(user: User, make_task: MakeTask) -> None:
     assert summary(job_folder(user))["config"]["image"] == IMAGE
 
 
+def test_an_image_that_can_not_be_built(user: User, make_task: MakeTask) -> None:
+    """A failed build's last line stands in the trial's line; show and check have its end."""
+    task = make_task("t")
+    (task / "environment").mkdir()
+    steps = f"RUN echo {'x' * 300}; echo one; echo 'E: no such package'; false"
+    (task / "environment/Dockerfile").write_text(f"FROM {IMAGE}\n{steps}\n")
+    line = user.run("run", "t", "--sandbox", "docker", code=1).lines[0]
+    assert line.startswith("[ERR] t (tools=0) (task t: its image can't be built: ")
+    assert line.endswith(" … E: no such package)")
+    assert user.run("show", "t__", code=0).lines.count("    E: no such package") == 1
+    ran = user.run("check", "t", "--sandbox", "docker", code=1)
+    assert "       | E: no such package" in ran.lines
+    assert "error: t: the controls could not be run" in ran.err
+    assert "right from wrong" not in ran.err
+
+
 def test_check(user: User) -> None:
     """A new task passes its check on Docker."""
     user.run("new", "mine", code=0)

@@ -24,6 +24,9 @@ from .context import Context, pack_context
 LAST_LINES = 30
 """Lines of a build's output that an error shows."""
 
+_HOUSEKEEPING = (" ---> ", "Removing intermediate container ")
+"""Lines of the engine's about its own layers; one would come last, after what went wrong."""
+
 
 class Built(NamedTuple):
     """An image that is there under a tag."""
@@ -170,7 +173,9 @@ def _end_group(leader: int) -> None:
 
 
 def _keep(lines: deque[str], text: str) -> None:
-    lines.extend(line for line in text.splitlines() if line.strip())
+    lines.extend(
+        line for line in text.splitlines() if line.strip() and not line.startswith(_HOUSEKEEPING)
+    )
 
 
 def _said(lines: deque[str]) -> str:
