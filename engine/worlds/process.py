@@ -24,7 +24,7 @@ from .source import WorldSource
 START_DEADLINE = 30.0
 """Seconds for an app host to come up."""
 
-KEPT_FREE = 4
+KEPT_FREE = 8
 """App hosts that are kept for the next trials when nobody needs them."""
 
 _LAST_WORDS = 4096
