@@ -61,8 +61,8 @@ WARNINGS: dict[str, Code] = {
         "Write one JSON object a line; see docs/agents.md.",
     ),
     "agent_report_cut": Code(
-        "The agent's program reported more than is kept, or its report was no plain file.",
-        "Report fewer or shorter actions; see docs/agents.md.",
+        "Not all that the agent's program reported was kept; the message says why.",
+        "Only add lines to the report, and fewer or shorter ones; see docs/agents.md.",
     ),
     "task_setting_unknown": Code(
         "A setting of the task is not one that is known; it was ignored.",
