@@ -119,6 +119,10 @@ class RedactingBlobs:
         """As the store."""
         await self._blobs.copy_to(ref, path)
 
+    async def check(self, ref: BlobRef) -> None:
+        """As the store."""
+        await self._blobs.check(ref)
+
     async def has(self, ref: BlobRef) -> bool:
         """As the store."""
         return await self._blobs.has(ref)

@@ -11,6 +11,7 @@ import hashlib
 import os
 import re
 import secrets
+import stat
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
@@ -97,8 +98,15 @@ class BlobFolder:
 
     def holds(self, ref: BlobRef) -> bool:
         """Whether there is a file of this name and size; its bytes are not read."""
-        path = self.path(digest_of(ref))
-        return path.is_file() and path.stat().st_size == ref.size
+        try:
+            found = self.path(digest_of(ref)).lstat()
+        except OSError:
+            return False
+        return stat.S_ISREG(found.st_mode) and found.st_size == ref.size
+
+    def has(self, ref: BlobRef) -> bool:
+        """Whether there is a file of this name, whatever its size."""
+        return stat.S_ISREG(_mode(self.path(digest_of(ref))))
 
     def sync(self, digest: str) -> None:
         """Make a file's name durable.
@@ -149,34 +157,91 @@ class BlobFolder:
             spool.discard()
 
     def read(self, ref: BlobRef) -> bytes | None:
-        """The bytes, or None where there is no such file; raises BlobAltered."""
-        try:
-            data = self.path(digest_of(ref)).read_bytes()
-        except FileNotFoundError:
+        """The bytes, or None where nothing has this name.
+
+        Raises BlobAltered, and BlobMissing where something that is no file has the name.
+        """
+        source = self._open(ref)
+        if source is None:
             return None
+        with source:
+            data = source.read()
         return checked(ref, data, str(self.root))
 
-    def copy(self, ref: BlobRef, target: IO[bytes]) -> bool:
-        """Copy the bytes; False where there is no such file. Raises BlobAltered at the end."""
-        try:
-            source = self.path(digest_of(ref)).open("rb")
-        except FileNotFoundError:
+    def copy(self, ref: BlobRef, target: IO[bytes] | None) -> bool:
+        """Copy the bytes, or only check them; False where nothing has this name.
+
+        Raises BlobAltered at the end, and BlobMissing where something that is no file has the name.
+        """
+        source = self._open(ref)
+        if source is None:
             return False
         with source:
             hashed = hashlib.sha256()
             while chunk := source.read(CHUNK):
                 hashed.update(chunk)
-                target.write(chunk)
+                if target is not None:
+                    target.write(chunk)
         if hashed.hexdigest() != digest_of(ref):
             raise BlobAltered(ref.blob, f"sha256:{hashed.hexdigest()}", str(self.root))
         return True
 
+    def _open(self, ref: BlobRef) -> IO[bytes] | None:
+        path = self.path(digest_of(ref))
+        try:
+            return open_regular(path)
+        except FileNotFoundError:
+            return None
+        except NotRegular as error:
+            place = f"{self.root}: its name there is {error}'s"
+            raise BlobMissing(ref.blob, place) from None
+
     def _sweep(self, temporary: Path) -> None:
         """Remove what killed processes left: files that nobody holds a lock on."""
         for path in temporary.iterdir():
-            with suppress(OSError), path.open("rb") as file:
+            with suppress(OSError, NotRegular), open_regular(path) as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 path.unlink()
+
+
+class NotRegular(Exception):
+    """Something else than a file; the message says what, as in ``a FIFO``."""
+
+
+def open_regular(path: Path) -> IO[bytes]:
+    """Open a file to read. A FIFO or device is not waited for, and no link is followed.
+
+    Raises NotRegular for what is no file, and OSError.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        if (mode := _mode(path)) and not stat.S_ISREG(mode):  # a link, a socket
+            raise NotRegular(_what(mode)) from error
+        raise
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        raise NotRegular(_what(mode))
+    return os.fdopen(descriptor, "rb")
+
+
+def _mode(path: Path) -> int:
+    """What something is; 0 for nothing."""
+    try:
+        return path.lstat().st_mode
+    except OSError:
+        return 0
+
+
+def _what(mode: int) -> str:
+    names = {
+        stat.S_IFIFO: "FIFO",
+        stat.S_IFDIR: "folder",
+        stat.S_IFLNK: "symbolic link",
+        stat.S_IFSOCK: "socket",
+    }
+    return f"a {names.get(stat.S_IFMT(mode), 'device')}"
 
 
 def write_new(path: Path, data: bytes) -> None:
@@ -216,6 +281,10 @@ class MemoryBlobs:
     async def copy_to(self, ref: BlobRef, path: Path) -> None:
         """Write the bytes to a file that does not exist yet."""
         await anyio.to_thread.run_sync(write_new, path, await self.get(ref))
+
+    async def check(self, ref: BlobRef) -> None:
+        """Compare the bytes with their name."""
+        await self.get(ref)
 
     async def has(self, ref: BlobRef) -> bool:
         """Whether the bytes are there."""

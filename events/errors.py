@@ -18,10 +18,20 @@ Each carries its facts as attributes and says what to do next where there is som
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+def said(error: BaseException) -> str:
+    """An error in words: the system's without its number, and paths as people write them."""
+    if not isinstance(error, OSError) or not error.strerror:
+        return str(error)
+    named = [one for one in (error.filename, error.filename2) if one and not isinstance(one, int)]
+    place = " → ".join(map(os.fsdecode, named))
+    return f"{place}: {error.strerror}" if place else error.strerror
 
 
 class TrialogError(Exception):

@@ -46,6 +46,10 @@ class BlobStore(Protocol):
         """Write the bytes to a file that does not exist yet; checked against the hash."""
         ...
 
+    async def check(self, ref: BlobRef) -> None:
+        """Compare the bytes with their name, in pieces; raises BlobMissing or BlobAltered."""
+        ...
+
     async def has(self, ref: BlobRef) -> bool:
         """Whether the bytes are there; they are not read."""
         ...

@@ -114,7 +114,9 @@ def place(folder: Path, path: str) -> Path:
         step /= name
         if step.is_symlink():
             raise OSError(
-                errno.ELOOP, "a link is in the way; remove it, nothing is written through", step
+                errno.ELOOP,
+                "a link is in the way; remove it, nothing is written through",
+                str(step),
             )
     return folder / path
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from ..events.errors import LogCorrupt, LogError
+from ..events.errors import LogCorrupt, LogError, said
 from ..events.kinds import VerifierFailed, VerifierScored
 from ..events.values import BlobRef
 from .document import document
@@ -56,7 +56,7 @@ class Problem(msgspec.Struct, frozen=True):
     error: Exception
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.error}"
+        return f"{self.path}: {said(self.error)}"
 
 
 class Files(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,35 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Literal
 
-import msgspec
 from anyio import to_thread
 
+from ..events.errors import LogCorrupt, said
 from ..events.log import EventLog
+from .audit import Audit, Difference
 from .disk import entries, exists, holds, holds_blob, place, walk
 from .errors import FolderTaken
 from .files import ELSEWHERE, JOB_DOCUMENTS, Files
 from .source import JobSource
 from .writer import JobFiles, Report, path_of, write
 
-
-class Difference(msgspec.Struct, frozen=True):
-    """A file that is not as the log has it."""
-
-    path: str
-    """Below the job's folder."""
-    what: Literal["missing", "differs", "extra", "blocked"]
-    """`extra`: the log knows nothing of it. `blocked`: the log can't give it, `detail` says why."""
-    detail: str | None = None
-
-    @property
-    def harmless(self) -> bool:
-        """Nothing is wrong with the job's own files: this one is somebody else's."""
-        return self.what == "extra"
-
-    def __str__(self) -> str:
-        return f"{self.what}: {self.path}" + (f" ({self.detail})" if self.detail else "")
+__all__ = ("Difference", "Report", "check", "job_folder", "rebuild", "rebuild_at")
 
 
 async def job_folder(log: EventLog, job: str, jobs_folder: Path) -> Path:
@@ -44,9 +28,11 @@ async def job_folder(log: EventLog, job: str, jobs_folder: Path) -> Path:
 async def rebuild(log: EventLog, job: str, jobs_folder: Path) -> Report:
     """Write every file of a job. Only those that differ are touched, and nothing is removed.
 
-    Raises JobUnknown and FilesUnwritable.
+    From a stream whose hash chain is broken nothing is written; its files are problems. Raises
+    JobUnknown, FilesUnwritable, and LogCorrupt where the job's first event can't be believed.
     """
-    files = JobFiles(log, job, await job_folder(log, job, jobs_folder))
+    folder = jobs_folder / await JobSource(log, job, verify=True).folder()
+    files = JobFiles(log, job, folder, verify=True)
     report = Report()
     for trial in await files.trials():
         report += await files.write_trial(trial)
@@ -56,26 +42,42 @@ async def rebuild(log: EventLog, job: str, jobs_folder: Path) -> Report:
 async def check(log: EventLog, job: str, jobs_folder: Path) -> list[Difference]:
     """Compare every file of a job with the log, and write nothing. Raises JobUnknown.
 
-    The files of an execution that is still in flight are not judged: they are written at its end.
+    The streams' hash chains and every blob that their events name are checked as well, workspaces
+    too. The files of an execution that is still in flight are not judged: they are written at its
+    end.
     """
-    source = JobSource(log, job)
-    folder = jobs_folder / await source.folder()
+    source = JobSource(log, job, verify=True)
+    audit = Audit(log)
+    await audit.job(job)
+    try:
+        folder = jobs_folder / await source.folder()
+    except LogCorrupt as corrupt:
+        audit.altered(corrupt)
+        return audit.found
+    if source.broken is not None:
+        audit.altered(source.broken)
     found: list[Difference] = []
     trials = await source.trials()
     for trial in trials:
-        if (files := await source.trial(trial)) is not None:
+        events = await source.events(trial)
+        if isinstance(events, LogCorrupt):
+            audit.altered(events)
+            await audit.blobs(await log.read(f"trial/{trial}"))
+        else:
+            await audit.blobs(events)
+        if (files := await source.files(trial, events)) is not None:
             found += await to_thread.run_sync(_differences, folder, trial, files)
     found += await to_thread.run_sync(_differences, folder, "", await source.summary())
-    return found + await to_thread.run_sync(_extras, folder, set(trials))
+    return [*audit.found, *found, *await to_thread.run_sync(_extras, folder, set(trials))]
 
 
 async def rebuild_at(log: EventLog, job: str, position: int, out: Path) -> Report:
     """Write a job's files into `out` as they stood at a position of the log.
 
-    A trial that had not finished then has no result.json. Raises JobUnknown, FolderTaken and
-    FilesUnwritable.
+    A trial that had not finished then has no result.json, one whose hash chain is broken has
+    nothing. Raises JobUnknown, FolderTaken, FilesUnwritable and LogCorrupt.
     """
-    source = JobSource(log, job, until=position)
+    source = JobSource(log, job, until=position, verify=True)
     await source.folder()
     if await to_thread.run_sync(entries, out):
         raise FolderTaken(out)
@@ -87,7 +89,7 @@ async def rebuild_at(log: EventLog, job: str, position: int, out: Path) -> Repor
 
 
 def _differences(folder: Path, trial: str, files: Files) -> list[Difference]:
-    found = [Difference(path_of(trial, p.path), "blocked", str(p.error)) for p in files.problems]
+    found = [Difference(path_of(trial, p.path), "blocked", said(p.error)) for p in files.problems]
     if files.due:
         found += _compared(folder, trial, files)
     if trial:
@@ -118,7 +120,7 @@ def _compared(folder: Path, trial: str, files: Files) -> Iterator[Difference]:
             elif not same(target):
                 yield Difference(path, "differs")
         except OSError as error:
-            yield Difference(path, "differs", str(error))
+            yield Difference(path, "differs", said(error))
 
 
 def _extras(folder: Path, trials: set[str]) -> list[Difference]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from anyio import to_thread
 
+from ..events.checking import ChainCheck, check_chain
 from ..events.codec import decode
 from ..events.envelope import RecordedEvent
 from ..events.errors import LogCorrupt, LogError
@@ -11,7 +12,15 @@ from ..events.kinds import TrialStarted
 from ..events.kinds.parts import Continues
 from ..events.log import BlobStore, EventLog
 from .errors import JobUnknown
-from .files import TRIAL_DOCUMENTS, Files, Problem, job_files, needed_blobs, trial_files
+from .files import (
+    JOB_DOCUMENTS,
+    TRIAL_DOCUMENTS,
+    Files,
+    Problem,
+    job_files,
+    needed_blobs,
+    trial_files,
+)
 from .summary import SummaryFold
 from .trial import TrialFold, TrialView
 
@@ -21,19 +30,25 @@ MAX_CONTINUED = 100
 """Executions in a row that go on from each other, at most."""
 
 
-async def read_trial(log: EventLog, trial: str, *, until: int | None = None) -> list[RecordedEvent]:
+async def read_trial(
+    log: EventLog, trial: str, *, until: int | None = None, verify: bool = False
+) -> list[RecordedEvent]:
     """A trial's events, after those of the execution that it goes on from.
 
     `until` leaves out what has a higher position. Raises LogCorrupt where the log does not have
-    what the trial says it goes on from.
+    what the trial says it goes on from; with `verify`, also where a hash chain is broken.
     """
     events = up_to(await log.read(f"trial/{trial}"), until)
+    if verify:
+        await to_thread.run_sync(check_chain, events)
     first = events
     for _ in range(MAX_CONTINUED):
         place = _continues(first)
         if place is None:
             return events
         first = (await log.read(place.stream))[: place.version]
+        if verify:
+            await to_thread.run_sync(check_chain, first)
         if len(first) < place.version or first[-1].hash.hex() != place.hash:
             raise LogCorrupt(
                 f"stream {events[-1].stream!r}",
@@ -72,17 +87,28 @@ class JobSource:
     """A job's files as the log has them; with `until`, as it had them at that position.
 
     Keeps the summary's fold, so that one trial's end costs one trial's reading. What is kept of a
-    trial afterwards is a line in the summary.
+    trial afterwards is a line in the summary. With `verify`, the hash chain of every stream is
+    checked: from one where it is broken nothing is made.
     """
 
-    def __init__(self, log: EventLog, job: str, *, until: int | None = None) -> None:
+    def __init__(
+        self, log: EventLog, job: str, *, until: int | None = None, verify: bool = False
+    ) -> None:
         self.job = job
         self._log = log
         self._until = until
+        self._verify = verify
         self._summary = SummaryFold()
         self._version = 0
+        self._chain = ChainCheck(f"job/{job}") if verify else None
+        self._broken: LogCorrupt | None = None
         self._open: dict[str, tuple[TrialFold, int]] = {}
         """Folds of trials in flight, with the versions that they have seen."""
+
+    @property
+    def broken(self) -> LogCorrupt | None:
+        """Where the chain of the job's own stream is broken, as far as it was read."""
+        return self._broken
 
     async def trials(self) -> list[str]:
         """Every execution's name, in the order in which they were scheduled."""
@@ -90,8 +116,13 @@ class JobSource:
         return self._summary.trials
 
     async def folder(self) -> str:
-        """The job's folder, relative to the log's. Raises JobUnknown."""
+        """The job's folder, relative to the log's. Raises JobUnknown.
+
+        Raises LogCorrupt where the first event, which names it, can't be believed.
+        """
         await self._read_job()
+        if self._broken is not None and self._chain is not None and not self._chain.version:
+            raise self._broken
         if self._summary.started is None:
             if self._summary.blocked is not None:
                 raise self._summary.blocked
@@ -100,7 +131,10 @@ class JobSource:
 
     async def trial(self, trial: str) -> Files | None:
         """An execution's files, None before its first event. Its part of the summary is kept."""
-        events = await self.events(trial)
+        return await self.files(trial, await self.events(trial))
+
+    async def files(self, trial: str, events: list[RecordedEvent] | LogCorrupt) -> Files | None:
+        """The same, of events that were read by `events`."""
         try:
             view = await to_thread.run_sync(folded, events)
         except LogCorrupt as corrupt:
@@ -116,7 +150,7 @@ class JobSource:
         if trial not in self._summary:
             await self._read_job()
         try:
-            return await read_trial(self._log, trial, until=self._until)
+            return await read_trial(self._log, trial, until=self._until, verify=self._verify)
         except LogCorrupt as corrupt:
             return corrupt
 
@@ -125,6 +159,8 @@ class JobSource:
         await self._read_job()
         for trial in self._summary.open_trials:
             await self._catch_up(trial)
+        if self._broken is not None:
+            return Files(problems=[Problem(kind.path, self._broken) for kind in JOB_DOCUMENTS])
         return await to_thread.run_sync(job_files, self._summary)
 
     async def _read_job(self) -> None:
@@ -132,6 +168,12 @@ class JobSource:
         while True:
             page = await self._log.read(f"job/{self.job}", after=self._version, limit=PAGE)
             events = up_to(page, self._until)
+            if self._chain is not None and self._broken is None:
+                try:
+                    await to_thread.run_sync(self._chain.follow, events)
+                except LogCorrupt as corrupt:
+                    # What comes after it still tells which trials there are.
+                    self._broken = corrupt
             self._summary.feed(events)
             if events:
                 self._version = events[-1].version
@@ -142,9 +184,9 @@ class JobSource:
         """Take in what is new of a trial that had not finished."""
         fold, seen = self._open.get(trial, (None, 0))
         try:
-            if fold is None:
+            if fold is None or self._verify:
                 fold = TrialFold(keep=False)
-                events = await read_trial(self._log, trial, until=self._until)
+                events = await read_trial(self._log, trial, until=self._until, verify=self._verify)
             else:
                 events = up_to(await self._log.read(f"trial/{trial}", after=seen), self._until)
             view = await to_thread.run_sync(_fed, fold, events) if events else None

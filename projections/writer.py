@@ -68,12 +68,15 @@ class JobFiles:
     last one. Several processes may write the files of one job; a lock orders them. Trials that end
     while others' files are being written are written together, since most of what a small trial's
     files cost is the lock and the way into a thread and back.
+
+    With `verify`, no file is written from a stream whose hash chain is broken; an engine need not
+    check what it has just appended.
     """
 
-    def __init__(self, log: EventLog, job: str, folder: Path) -> None:
+    def __init__(self, log: EventLog, job: str, folder: Path, *, verify: bool = False) -> None:
         self._log = log
         self._folder = folder
-        self._source = JobSource(log, job)
+        self._source = JobSource(log, job, verify=verify)
         self._turn = anyio.Lock()
         self._orders: list[_Order] = []
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...projections.rebuild import check, rebuild, rebuild_at
+from ...events.errors import said
+from ...projections.rebuild import Difference, check, rebuild, rebuild_at
 from ...projections.rebuild import job_folder as folder_of
 from ...projections.writer import Report
 from ..errors import ConfigError
@@ -51,7 +52,7 @@ def _tell(session: Session, job: str, shown: str, report: Report) -> int:
                 "written": report.written,
                 "unchanged": report.unchanged,
                 "problems": [
-                    {"path": problem.path, "error": str(problem.error)}
+                    {"path": problem.path, "error": said(problem.error)}
                     for problem in report.problems
                 ],
             }
@@ -79,13 +80,33 @@ async def _check(session: Session, job: str) -> int:
         else:
             terminal.line(escaped(difference))
     if wrong:
-        terminal.message(
-            f"error: {escaped(shown)}: {plural(len(wrong), 'file is', 'files are')} not as the "
-            f"log has them\nhint: `trialog rebuild {job}` writes them again"
-        )
+        terminal.message(_summed_up(escaped(shown), job, wrong))
         return EXIT_FAILED
     if terminal.json:
         terminal.message(f"{shown}: every file is as the log has it")
     else:
         terminal.line(f"{escaped(shown)}: every file is as the log has it")
     return EXIT_OK
+
+
+def _summed_up(shown: str, job: str, wrong: list[Difference]) -> str:
+    """The error, and what helps: a rebuild does only where log and blobs are sound."""
+    files = [difference for difference in wrong if not difference.behind]
+    behind = len(wrong) - len(files)
+    lines: list[str] = []
+    if behind:
+        places = plural(
+            behind, "place in the log or its blobs is", "places in the log or its blobs are"
+        )
+        lines.append(f"error: {shown}: {places} not as written")
+    if files:
+        lines.append(
+            f"error: {shown}: {plural(len(files), 'file is', 'files are')} not as the log has them"
+        )
+    if behind:
+        lines.append(
+            "hint: nothing can make these again; put the log and its blobs back from a copy"
+        )
+    elif any(difference.what != "blocked" for difference in files):
+        lines.append(f"hint: `trialog rebuild {job}` writes them again")
+    return "\n".join(lines)

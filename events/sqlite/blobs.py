@@ -70,6 +70,10 @@ class SqliteBlobs:
         """Write the bytes to a file that does not exist yet; checked."""
         await self._readers.run(self._copy_to, ref, path)
 
+    async def check(self, ref: BlobRef) -> None:
+        """Compare the bytes with their name; a large blob is not read into memory at once."""
+        await self._readers.run(self._check_bytes, ref)
+
     async def has(self, ref: BlobRef) -> bool:
         """Whether the bytes are there."""
         return await self._readers.run(self._has, ref)
@@ -116,10 +120,13 @@ class SqliteBlobs:
         if not found:
             raise self._missing(ref)
 
+    def _check_bytes(self, db: sqlite3.Connection, ref: BlobRef) -> None:
+        if self._small(db, ref) is None and not self._folder.copy(ref, None):
+            raise self._missing(ref)
+
     def _has(self, db: sqlite3.Connection, ref: BlobRef) -> bool:
-        digest = digest_of(ref)
-        found = db.execute(QUERY["has_blob"], (digest,)).fetchone()
-        return found is not None or self._folder.path(digest).is_file()
+        found = db.execute(QUERY["has_blob"], (digest_of(ref),)).fetchone()
+        return found is not None or self._folder.has(ref)
 
     def _missing(self, ref: BlobRef) -> BlobMissing:
         place = self._path if ref.size < FILE_LIMIT else self._folder.root

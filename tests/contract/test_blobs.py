@@ -48,6 +48,7 @@ async def test_what_is_put_comes_back(blobs: BlobStore, tmp_path: Path, size: in
 
     assert await blobs.has(name)
     assert data == await blobs.get(name)
+    await blobs.check(name)
     await blobs.copy_to(name, tmp_path / "copy")
     assert data == (tmp_path / "copy").read_bytes()
 

@@ -6,7 +6,8 @@ import fcntl
 import os
 import random
 import sqlite3
-from collections.abc import AsyncIterator
+import stat
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,57 @@ async def test_a_removed_file_is_missing(log: EventLog, tmp_path: Path) -> None:
         await log.blobs.get(blob_ref(LARGE))
 
 
+@pytest.mark.parametrize(("put", "what"), [
+    (os.mkfifo, "a FIFO"),
+    (os.mkdir, "a folder"),
+    (lambda path: os.symlink("../copy", path), "a symbolic link"),
+    (lambda path: os.symlink("nowhere", path), "a symbolic link"),
+    (lambda path: os.mknod(path, stat.S_IFSOCK | 0o600), "a socket"),
+])  # fmt: skip
+async def test_what_is_no_file_is_no_blob(
+    log: EventLog, tmp_path: Path, put: Callable[[Path], None], what: str
+) -> None:
+    """Something else of a blob's name is not waited for and not followed; it is named."""
+    path, ref = place(tmp_path, LARGE), blob_ref(LARGE)
+    await anyio.Path(path).rename(path.parent.parent / "copy")
+    await anyio.to_thread.run_sync(put, path)
+
+    assert not await log.blobs.has(ref)
+    for action in (
+        log.blobs.get(ref), log.blobs.check(ref), log.blobs.copy_to(ref, tmp_path / "copy"),
+    ):  # fmt: skip
+        with anyio.fail_after(20), pytest.raises(BlobMissing, match=f"{ref.blob} .*{what}"):
+            await action
+    assert not (tmp_path / "copy").exists()
+    if what != "a folder":
+        await log.blobs.put(LARGE)
+        assert LARGE == await log.blobs.get(ref)
+
+
+async def test_a_check_is_of_the_bytes(log: EventLog, tmp_path: Path) -> None:
+    """Large and small blobs are compared with their names."""
+    for data in (SMALL, LARGE):
+        await log.blobs.check(blob_ref(data))
+    place(tmp_path, LARGE).write_bytes(LARGE[1:])
+    await anyio.to_thread.run_sync(alter_small, tmp_path / "trialog.db")
+    for data in (SMALL, LARGE):
+        with pytest.raises(BlobAltered):
+            await log.blobs.check(blob_ref(data))
+    with pytest.raises(BlobMissing):
+        await log.blobs.check(blob_ref(b"other"))
+
+
+async def test_a_blob_that_may_not_be_read(log: EventLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another error of the system's stays what it is."""
+
+    def refuse(*_: object) -> int:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(module.os, "open", refuse)
+    with pytest.raises(PermissionError):
+        await log.blobs.check(blob_ref(LARGE))
+
+
 async def test_a_cut_off_file_is_put_right(log: EventLog, tmp_path: Path) -> None:
     """The same bytes, put again, replace a file of another length."""
     place(tmp_path, LARGE).write_bytes(LARGE[:10])
@@ -130,11 +182,12 @@ def test_what_a_killed_process_left_is_swept_away(tmp_path: Path) -> None:
     temporary.mkdir(parents=True)
     (temporary / "dead").write_bytes(b"x")
     (temporary / "folder").mkdir()
+    os.mkfifo(temporary / "fifo")
     with (temporary / "alive").open("wb") as alive:
         fcntl.flock(alive, fcntl.LOCK_EX)
         folder = BlobFolder(tmp_path / "blobs")
         folder.put(LARGE)
-        assert {"alive", "folder"} == {f.name for f in temporary.iterdir()}
+        assert {"alive", "folder", "fifo"} == {f.name for f in temporary.iterdir()}
         (temporary / "later").write_bytes(b"x")
         folder.put(LARGE[:-1])  # once is enough
         assert (temporary / "later").exists()

@@ -1,0 +1,84 @@
+"""Whether a stream is what was appended: its hash chain, and the blobs that its events name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, cast
+
+import msgspec
+
+from .envelope import RecordedEvent
+from .errors import LogCorrupt
+from .hashing import event_hash, first_previous
+from .values import BlobRef
+
+
+class ChainCheck:
+    """Follows the hash chain of one stream, from its first event on."""
+
+    def __init__(self, stream: str) -> None:
+        self._stream = stream
+        self._hash = first_previous(stream)
+        self.version = 0
+        """Of the last event that fits."""
+
+    def follow(self, events: Iterable[RecordedEvent]) -> None:
+        """Check the stream's next events.
+
+        Raises LogCorrupt with stream and version at the first that does not fit.
+        """
+        for event in events:
+            version = self.version + 1
+            if event.version != version:
+                raise LogCorrupt(
+                    self._place(version), f"this event is missing; the next is {event.version}"
+                )
+            found = event_hash(
+                self._hash,
+                stream=self._stream,
+                version=version,
+                kind=event.kind,
+                schema=event.schema,
+                id=event.id,
+                at=event.at,
+                causation=event.causation,
+                ignorable=event.ignorable,
+                data=event.data,
+            )
+            if found != event.hash:
+                raise LogCorrupt(
+                    self._place(version),
+                    f"position {event.position}: the log was changed here: the stored hash is not "
+                    "that of this event after the one before it",
+                )
+            self.version, self._hash = version, found
+
+    def _place(self, version: int) -> str:
+        return f"stream {self._stream!r} version {version}"
+
+
+def check_chain(events: list[RecordedEvent]) -> None:
+    """Check a stream that was read from its first event on; see `ChainCheck.follow`."""
+    if events:
+        ChainCheck(events[0].stream).follow(events)
+
+
+def named_blobs(data: str) -> Iterator[BlobRef]:
+    """The blobs that a stored payload names; none for what is no JSON."""
+    if '"$blob"' not in data:
+        return
+    try:
+        value: Any = msgspec.json.decode(data)
+    except (msgspec.MsgspecError, RecursionError):
+        return
+    waiting = [value]
+    while waiting:
+        match waiting.pop():
+            case {"$blob": str(name), "size": int(size), **more} if not more:
+                yield BlobRef(blob=name, size=size)
+            case dict() as fields:
+                waiting += cast("dict[str, Any]", fields).values()
+            case list() as items:
+                waiting += cast("list[Any]", items)
+            case _:
+                pass

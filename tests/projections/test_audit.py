@@ -1,0 +1,272 @@
+"""A check looks behind the files: at the hash chains, and at every blob that an event names."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from helpers.given import (
+    Item,
+    agent_finished,
+    fill,
+    job_started,
+    output,
+    scheduled,
+    scored,
+    slot,
+    started,
+    trial,
+    trial_scored,
+    verifier_started,
+)
+from trialog.events.blobs import FILE_LIMIT, BlobFolder
+from trialog.events.errors import LogCorrupt
+from trialog.events.kinds import BlobsPruned, JobStarted, TrialFinished, WorkspaceSaved
+from trialog.events.kinds.job import TaskSnapshot
+from trialog.events.log import EventLog
+from trialog.events.memory import MemoryLog
+from trialog.events.open import memory_log, open_log
+from trialog.events.values import BlobRef, blob_ref
+from trialog.projections import audit as audit_module
+from trialog.projections.audit import Difference
+from trialog.projections.rebuild import check, rebuild, rebuild_at
+
+ONE, TWO = "t__00000001", "t__00000002"
+PRINTED = b"PASS\n"
+WORKSPACE = random.Random(2).randbytes(FILE_LIMIT + 7)
+TASK = random.Random(3).randbytes(FILE_LIMIT + 9)
+
+
+def first_trial() -> list[Item]:
+    """A trial with console output and a workspace."""
+    return [
+        started(), agent_finished(),
+        WorkspaceSaved(archive=blob_ref(WORKSPACE), size=1, files=1, duration=0.1),
+        verifier_started(), scored(1.0, output=output(PRINTED)), trial_scored(),
+        TrialFinished(outcome="scored"),
+    ]  # fmt: skip
+
+
+def job(**changes: object) -> JobStarted:
+    """A job with a task's snapshot."""
+    task = TaskSnapshot(
+        task="t", digest="d", path="/t", layout="a", snapshot=blob_ref(TASK),
+        files={"$blob": "0" * 64, "size": "1"},
+    )  # fmt: skip
+    return msgspec.structs.replace(job_started(slots=2), tasks=[task], **changes)
+
+
+@pytest.fixture
+async def log(tmp_path: Path) -> AsyncIterator[EventLog]:
+    """A log on disk with a job of two trials, and its files."""
+    async with open_log(tmp_path / "trialog.db") as log:
+        for data in (PRINTED, WORKSPACE, TASK):
+            await log.blobs.put(data)
+        await fill(
+            log,
+            {
+                "job/j": [job(), scheduled(ONE), scheduled(TWO, slot=slot(attempt=2))],
+                f"trial/{ONE}": first_trial(),
+                f"trial/{TWO}": trial(0.0, trial=TWO, slot=slot(attempt=2)),
+            },
+        )
+        await rebuild(log, "j", tmp_path)
+        assert [] == await check(log, "j", tmp_path)
+        yield log
+
+
+def change(folder: Path, sql: str, *values: object) -> None:
+    """Do to the log's file what its triggers forbid."""
+    with sqlite3.connect(folder / "trialog.db") as db:
+        for name in ("events_are_never_changed", "events_are_never_deleted"):
+            db.execute(f"DROP TRIGGER IF EXISTS {name}")
+        db.execute("DROP TRIGGER IF EXISTS blobs_are_never_changed")
+        assert db.execute(sql, values).rowcount == 1
+    db.close()
+
+
+def change_event(folder: Path, stream: str, version: int, assignment: str) -> None:
+    """Change one row."""
+    change(
+        folder,
+        f"UPDATE events SET {assignment} WHERE version = ? AND stream = "
+        "(SELECT id FROM streams WHERE name = ?)",
+        version,
+        stream,
+    )
+
+
+@pytest.mark.parametrize("assignment", [
+    "data = replace(data, '}', ', \"more\": 1}')", "at = '2030-01-01T00:00:00.000000Z'",
+    "causation = 'x'", "ignorable = 1 - ignorable", "id = 'x'", "hash = zeroblob(32)",
+])  # fmt: skip
+async def test_a_changed_event_is_named(log: EventLog, tmp_path: Path, assignment: str) -> None:
+    """Whatever was changed, the first event that does not fit the chain is named."""
+    change_event(tmp_path, f"trial/{TWO}", 3, assignment)
+
+    found = await check(log, "j", tmp_path)
+
+    assert ("altered", f"stream 'trial/{TWO}' version 3") == (found[0].what, found[0].path)
+    assert "the log was changed here" in (found[0].detail or "")
+    assert 1 == sum(one.what == "altered" for one in found)
+    assert found[0].behind
+    assert not found[0].harmless
+
+
+async def test_a_removed_event_is_named(log: EventLog, tmp_path: Path) -> None:
+    """A hole in a stream is named by the version that is missing."""
+    change(
+        tmp_path,
+        "DELETE FROM events WHERE version = 4 AND stream = (SELECT id FROM streams WHERE name = ?)",
+        f"trial/{ONE}",
+    )
+
+    found = await check(log, "j", tmp_path)
+
+    assert f"altered: stream 'trial/{ONE}' version 4 (this event is missing; the next is 5)" == str(
+        found[0]
+    )
+
+
+async def test_nothing_is_written_from_a_broken_stream(log: EventLog, tmp_path: Path) -> None:
+    """A rebuild leaves that trial's files and the summary as they are; the others are written."""
+    change_event(tmp_path, f"trial/{ONE}", 6, "data = replace(data, '1.0', '0.5')")
+    kept = (tmp_path / "j" / ONE / "result.json").read_bytes()
+    for path in (f"{ONE}/steps.jsonl", f"{TWO}/result.json", "summary.json"):
+        (tmp_path / "j" / path).unlink()
+
+    report = await rebuild(log, "j", tmp_path)
+
+    assert {ONE, "summary.json"} == {problem.path.split("/")[0] for problem in report.problems}
+    for problem in report.problems:
+        assert isinstance(problem.error, LogCorrupt)
+        assert f"stream 'trial/{ONE}' version 6" in str(problem)
+    assert kept == (tmp_path / "j" / ONE / "result.json").read_bytes()
+    assert not (tmp_path / "j" / ONE / "steps.jsonl").exists()
+    assert (tmp_path / "j" / TWO / "result.json").exists()
+    then = await rebuild_at(log, "j", await log.last_position(), tmp_path / "then")
+    assert report.problems[0].path == then.problems[0].path
+    assert (tmp_path / "then" / TWO / "result.json").exists()
+
+
+async def test_a_broken_stream_of_the_job(log: EventLog, tmp_path: Path) -> None:
+    """The summary is not made of it; the trials, whose own streams are sound, are written."""
+    change_event(tmp_path, "job/j", 2, "at = '2030-01-01T00:00:00.000000Z'")
+    for path in (f"{TWO}/result.json", "summary.json"):
+        (tmp_path / "j" / path).unlink()
+
+    report = await rebuild(log, "j", tmp_path)
+
+    assert ["summary.json"] == [problem.path for problem in report.problems]
+    assert "stream 'job/j' version 2" in str(report.problems[0])
+    assert (tmp_path / "j" / TWO / "result.json").exists()
+    found = await check(log, "j", tmp_path)
+    assert ["altered: stream 'job/j' version 2", "blocked: summary.json"] == [
+        f"{one.what}: {one.path}" for one in found
+    ]
+
+
+async def test_a_job_whose_start_was_changed(log: EventLog, tmp_path: Path) -> None:
+    """The start names the folder; where it can't be believed nothing is written anywhere."""
+    change_event(tmp_path, "job/j", 1, """data = replace(data, '"folder":"j"', '"folder":"k"')""")
+
+    with pytest.raises(LogCorrupt, match="stream 'job/j' version 1"):
+        await rebuild(log, "j", tmp_path)
+
+    assert not (tmp_path / "k").exists()
+    assert ["stream 'job/j' version 1"] == [one.path for one in await check(log, "j", tmp_path)]
+
+
+def blob_file(tmp_path: Path, data: bytes) -> Path:
+    """Where a large blob lies."""
+    return BlobFolder(tmp_path / "blobs").path(blob_ref(data).blob.removeprefix("sha256:"))
+
+
+def alter_small(tmp_path: Path) -> None:
+    """Change the small blob in the database."""
+    change(tmp_path, "UPDATE blobs SET data = x'00'")
+
+
+@pytest.mark.parametrize(("data", "harm", "named"), [
+    (WORKSPACE, lambda tmp: blob_file(tmp, WORKSPACE).unlink(), f"trial/{ONE}' version 3"),
+    (WORKSPACE, lambda tmp: blob_file(tmp, WORKSPACE).write_bytes(b"x"), f"trial/{ONE}' version 3"),
+    (TASK, lambda tmp: blob_file(tmp, TASK).write_bytes(TASK[:-1] + b"?"), "job/j' version 1"),
+    (PRINTED, alter_small, f"trial/{ONE}' version 5"),
+])  # fmt: skip
+async def test_a_blob_that_is_lost_or_altered(
+    log: EventLog, tmp_path: Path, data: bytes, harm: Callable[[Path], None], named: str
+) -> None:
+    """Every blob that an event names is read, also one that no file is made of."""
+    harm(tmp_path)
+
+    [found] = await check(log, "j", tmp_path)
+
+    assert ("blob", blob_ref(data).blob) == (found.what, found.path)
+    assert f"stream '{named}" in (found.detail or "")
+    assert found.behind
+
+
+async def test_a_blob_that_can_not_be_read(
+    log: EventLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that fails to read a blob is told with the blob's name, and the check goes on."""
+
+    async def fail(ref: BlobRef) -> None:
+        raise OSError(5, "Input/output error", tmp_path / "f")
+
+    monkeypatch.setattr(log.blobs, "check", fail)
+
+    found = await check(log, "j", tmp_path)
+
+    assert 3 == len(found)
+    assert f"{tmp_path}/f: Input/output error; named by JobStarted" in str(found[0])
+
+
+async def test_blobs_of_a_broken_stream_are_checked(log: EventLog, tmp_path: Path) -> None:
+    """A changed event hides no lost blob."""
+    change_event(tmp_path, f"trial/{ONE}", 2, "at = '2030-01-01T00:00:00.000000Z'")
+    blob_file(tmp_path, WORKSPACE).unlink()
+
+    found = await check(log, "j", tmp_path)
+
+    assert {"altered", "blob"} <= {one.what for one in found}
+
+
+async def test_a_workspace_that_was_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was pruned may be missing; an entry about it that can't be read excuses nothing."""
+    monkeypatch.setattr(audit_module, "PAGE", 1)
+    name = blob_ref(WORKSPACE).blob
+    async with memory_log() as log:
+        assert isinstance(log, MemoryLog)
+        for data in (PRINTED, TASK):
+            await log.blobs.put(data)
+        await fill(
+            log,
+            {
+                "job/j": [job(), scheduled(ONE), BlobsPruned(what="workspace", blobs=[name])],
+                f"trial/{ONE}": first_trial(),
+            },
+        )
+        await rebuild(log, "j", tmp_path)
+        assert [] == await check(log, "j", tmp_path)
+
+        stored = log._streams["job/j"]
+        stored[2] = msgspec.structs.replace(stored[2], data='{"$blob"')
+
+        found = await check(log, "j", tmp_path)
+        assert ["stream 'job/j' version 3", name] == sorted(
+            (one.path for one in found if one.behind), reverse=True
+        )
+
+
+def test_which_differences_are_whose() -> None:
+    """A file that is missing is no fault of the log's."""
+    assert not Difference("a", "missing").behind
+    assert "missing: a" == str(Difference("a", "missing"))
