@@ -15,6 +15,7 @@ from anyio import to_thread
 from helpers.fakes import FakeBackend, FakeSandbox, passes
 from helpers.jobs import Watched, services, tasks
 from trialog.engine.agents import agent_by_name, agent_name
+from trialog.engine.console.outputs import recorded_output
 from trialog.engine.job.agents import unused_settings
 from trialog.engine.job.api import cancel_job, resume_job, run_job
 from trialog.engine.job.config import JobConfig
@@ -362,6 +363,11 @@ async def test_cancelled_output_is_kept(tmp_path: Path, phase_of: str) -> None:
         assert cut.reason == "the job was cancelled"
         assert cut.output is not None
         assert await log.blobs.get(cut.output.blob) == b"half done, [redacted:A_KEY]\n"
+        (stream,) = await log.streams("trial/")
+        trial = stream.removeprefix("trial/")
+        for verifier in (False, True):
+            shown = await recorded_output(log, trial, verifier=verifier)
+            assert (shown == cut.output) == (verifier == (phase_of == "verifier"))
         order = [k for k in await kinds(log) if k not in ("SandboxRemoved", "WarningRaised")]
         assert order[-2:] == ["TrialInterrupted", "TrialFinished"]
         steps = await events(log, "trial/", "ActionTaken")
