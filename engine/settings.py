@@ -118,9 +118,11 @@ def resolve(
     *,
     sweep: tuple[Path, Mapping[str, Any]] | None = None,
     base: JobConfig | None = None,
+    defaults: Mapping[str, Any] | None = None,
 ) -> JobConfig:
-    """The configuration: what was `given` (None: not given) over the sweep's or the base job's."""
-    merged: dict[str, Any] = {}
+    """The configuration: what was `given` (None: not given) over the sweep's, over the base job's,
+    over the project's `defaults`."""
+    merged: dict[str, Any] = dict(defaults or {})
     if base is not None:
         merged.update(msgspec.to_builtins(base))
     if sweep is not None:

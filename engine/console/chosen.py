@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from ..errors import ConfigError
 from ..job.config import JobConfig
 from ..job.episode_loading import pack_episode_task
 from ..job.episode_task import EpisodeTask
@@ -36,12 +37,23 @@ def choose_tasks(config: JobConfig, here: Path) -> Chosen:
     projected = [task for task in found if isinstance(task, ProjectTask)]
     agents: dict[str, ProjectAgent] = {}
     for task in projected:
+        if config.in_process:
+            _ = task.task  # what can't be imported is told before there is a job
         for name in config.agents:
-            if name != NOP.name and name in task.project.names("agent"):
-                agents[name] = task.project.agent(name)
+            if name == NOP.name or name not in task.project.names("agent"):
+                continue
+            agent = agents.setdefault(name, task.project.agent(name))
+            if agent.project.root != task.root:
+                raise ConfigError(
+                    f"two projects have an agent {name!r}, {agent.project.root} and {task.root}; "
+                    "run their tasks as two jobs"
+                )
     policies = {
         name: PolicyAgent(name, agent.policy(), version=agent.version, digest=agent.digest)
         for name, agent in agents.items()
     }
-    episodes = [pack_episode_task(task, list(agents.values())) for task in projected]
+    episodes = [
+        pack_episode_task(task, [a for a in agents.values() if a.project.root == task.root])
+        for task in projected
+    ]
     return Chosen(scripted, episodes, policies)

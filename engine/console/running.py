@@ -19,6 +19,7 @@ from ..job.api import Services, cancel_job, plan_resume, resume_job, run_job
 from ..job.config import JobConfig
 from ..job.environment import unseal
 from ..location import job_started
+from ..projects.project import project_defaults
 from ..sandbox.choose import choose
 from ..sandbox.protocol import SandboxBackend
 from ..settings import check_only, read_sweep, resolve, split_tasks
@@ -100,7 +101,9 @@ async def run_trials(
     )
     request.terminal.hide(variables.secrets)
     earlier = await _recorded(request, from_job) if from_job else None
-    config = await to_thread.run_sync(partial(_configured, words, given, variables, earlier))
+    config = await to_thread.run_sync(
+        partial(_configured, words, given, variables, earlier, request.here)
+    )
     chosen = await to_thread.run_sync(partial(choose_tasks, config, request.here))
     tasks = chosen.scripted
     agents = await load_agents(config) if chosen.scripted else {}
@@ -174,6 +177,7 @@ def _configured(
     given: Mapping[str, Any],
     variables: Variables,
     earlier: _Earlier | None,
+    here: Path,
 ) -> JobConfig:
     paths, sweep_word = split_tasks(words)
     sweep = (Path(sweep_word), read_sweep(Path(sweep_word))) if sweep_word else None
@@ -188,6 +192,7 @@ def _configured(
         {**given, "tasks": paths, "agent_env": agent, "verifier_env": verifier},
         sweep=sweep,
         base=earlier.config if earlier else None,
+        defaults=project_defaults(here),
     )
     image = config.image or variables.environ.get("TRIALOG_IMAGE") or None
     return msgspec.structs.replace(config, image=image)

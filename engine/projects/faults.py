@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import traceback
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
 from ..errors import ConfigError
+
+UNIMPORTABLE = "can't be imported: "
 
 
 class Fault(msgspec.Struct, frozen=True, order=True, kw_only=True):
@@ -40,3 +44,30 @@ class ProjectError(ConfigError):
         else:
             lines = "".join(f"\n  {fault.shown()}" for fault in self.faults)
             super().__init__(f"{len(self.faults)} faults in {what}:{lines}")
+
+
+@contextmanager
+def imports(what: str, root: Path, manifest: Path, line: int) -> Generator[None]:
+    """Whatever the project's own code raises while it is imported, as a fault at its line.
+
+    Raises ProjectError; our own ConfigErrors come through as they are.
+    """
+    try:
+        yield
+    except (ConfigError, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        place, message = raised(error, root)
+        file, at = place or (str(manifest), line)
+        raise ProjectError(what, [Fault(file=file, line=at, message=message)]) from error
+
+
+def raised(error: BaseException, root: Path) -> tuple[tuple[str, int] | None, str]:
+    """Where in the project's own files an import failed (null: nowhere there), and how."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return (error.filename, error.lineno or 1), f"no valid Python: {error.msg}"
+    message = UNIMPORTABLE + traceback.format_exception_only(error)[-1].strip()
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if Path(frame.filename).is_relative_to(root):
+            return (frame.filename, frame.lineno or 1), message
+    return None, message

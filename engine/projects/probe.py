@@ -10,7 +10,6 @@ from __future__ import annotations
 import inspect
 import os
 import sys
-import traceback
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -22,6 +21,7 @@ from ..authoring.app import App
 from ..authoring.environment import Environment
 from ..errors import ConfigError
 from .apps import authored_app, is_app
+from .faults import raised
 from .importing import Space
 from .model import AppManifest
 
@@ -87,21 +87,10 @@ def _loaded(space: Space, load: Callable[[], Any]) -> tuple[list[Found], Any]:
 
 def _raised(space: Space, error: BaseException) -> Found:
     """Where in the author's own files it was raised."""
-    if isinstance(error, SyntaxError) and error.filename:
-        return Found(
-            message=f"no valid Python: {error.msg}", file=error.filename, line=error.lineno or 1
-        )
-    own = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if Path(frame.filename).is_relative_to(space.root)
-    ]
-    last = traceback.format_exception_only(error)[-1].strip()
-    if not own:
-        return Found(message=f"can't be imported: {last}")
-    return Found(
-        message=f"can't be imported: {last}", file=own[-1].filename, line=own[-1].lineno or 1
-    )
+    place, message = raised(error, space.root)
+    if place is None:
+        return Found(message=message)
+    return Found(message=message, file=place[0], line=place[1])
 
 
 def _environment(space: Space, question: Question) -> list[Found]:

@@ -245,3 +245,8 @@ def load_project(start: Path) -> Project:
     if manifest is None or faults.found:
         raise ProjectError(PROJECT_FILE, faults.found)
     return Project(manifest)
+
+
+def project_defaults(here: Path) -> dict[str, Any]:
+    """The settings of jobs that the project around here has; none where there is no project."""
+    return load_project(here).defaults if project_root(here) is not None else {}

@@ -21,6 +21,7 @@ from ..hooks.protocol import HookSource
 from ..tasks.digest import file_digests
 from ..tasks.files import Entry
 from .environments import authored_environment
+from .faults import imports
 from .files import (
     Coded,
     entries_digest,
@@ -68,7 +69,8 @@ class ProjectAgent:
     def policy(self) -> Any:
         """Its policy: a class, or an async function; imported now.
 
-        Raises ConfigError for what is no policy in Python, and what the file raises.
+        Raises ConfigError for what is no policy in Python, and ProjectError, with file and line,
+        for a file that can't be imported.
         """
         if self.manifest.python is None:
             what = "is a model" if self.manifest.model else "is installed in a sandbox"
@@ -77,7 +79,11 @@ class ProjectAgent:
                 "`python: policy.py:Class` can",
                 file=self.manifest.file,
             )
-        return self.project.space(self.manifest.folder).load(self.manifest.python)
+        manifest = self.manifest
+        with imports(
+            f"agent {self.name!r}", self.project.root, manifest.file, manifest.line("python")
+        ):
+            return self.project.space(manifest.folder).load(self.manifest.python)
 
 
 class ProjectTask:
@@ -128,13 +134,13 @@ class ProjectTask:
     def task(self) -> Task:
         """The task as an author would write it in Python; imports its apps.
 
-        Raises ConfigError, and what the apps' files raise.
+        Raises ConfigError, and ProjectError, with file and line, for apps that can't be imported.
         """
         environment = Environment()
-        if self.environment is not None:
-            environment = authored_environment(
-                self.environment, self.project.space(self.environment.folder)
-            )
+        manifest = self.environment
+        if manifest is not None:
+            with imports(f"task {self.name!r}", self.root, manifest.file, manifest.line("apps")):
+                environment = authored_environment(manifest, self.project.space(manifest.folder))
         return Task(
             self.name,
             self.view.instructions,

@@ -8,7 +8,6 @@ the same as the objects. From then on the task is one of a project like any othe
 from __future__ import annotations
 
 import tempfile
-import traceback
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from ..authoring.verifiers import DeterministicVerifier, Verifier, total_reward
 from ..errors import ConfigError
 from ..tasks.files import Bounds, walk
 from ..tasks.names import safe_name
-from .faults import ProjectError
+from .faults import UNIMPORTABLE, ProjectError, imports
 from .manifests import PROJECT_FILE, TOTAL_REWARD
 from .modules import imported
 from .places import place_of
@@ -95,24 +94,19 @@ def _import_again(task: ProjectTask) -> None:
         again = project.task(task.name)
         _ = again.task
         for verifier in again.verifiers:
-            space = project.space(verifier.manifest.folder)
-            for name in ("check", "reward", "hindsight"):
-                reference: object = getattr(verifier.manifest, name)
-                if isinstance(reference, str) and reference != TOTAL_REWARD:
-                    space.load(reference)
+            manifest = verifier.manifest
+            with imports(f"verifier {verifier.name!r}", task.root, manifest.file, 1):
+                for reference in (manifest.check, manifest.reward, manifest.hindsight):
+                    if isinstance(reference, str) and reference != TOTAL_REWARD:
+                        project.space(manifest.folder).load(reference)
         for name in task.agents:
             project.agent(name).policy()
-    except ConfigError:
-        raise
-    except BaseException as error:
-        if isinstance(error, KeyboardInterrupt):
-            raise
-        last = traceback.format_exception_only(error)[-1].strip()
-        frames = traceback.extract_tb(error.__traceback__)
-        own = [frame for frame in frames if Path(frame.filename).is_relative_to(task.root)]
-        place = f" (line {own[-1].lineno} of {Path(own[-1].filename).name})" if own else ""
+    except ProjectError as error:
+        [fault] = error.faults
         raise ConfigError(
-            f"task {task.name!r}: its code can't be imported a second time: {last}{place}"
+            f"task {task.name!r}: its code can't be imported a second time: "
+            f"{fault.message.removeprefix(UNIMPORTABLE)} "
+            f"(line {fault.line} of {Path(fault.file).name})"
         ) from error
     finally:
         project.close()

@@ -33,6 +33,11 @@ def pack_project_task(task: ProjectTask, *agents: ProjectAgent) -> bytes:
     manifest = file_entry(task.root / PROJECT_FILE, task.root)
     entries[manifest.path] = manifest
     for agent in agents:
+        if agent.project.root != task.root:
+            raise ConfigError(
+                f"agent {agent.name!r} is of the project {agent.project.root}, and task "
+                f"{task.name!r} of {task.root}; an agent plays tasks of its own project"
+            )
         entries.update({entry.path: entry for entry in agent.entries})
     packed = pack_entries(_sorted(entries))
     parts: list[ProjectTask | ProjectAgent] = [task, *agents]

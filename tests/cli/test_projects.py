@@ -104,3 +104,55 @@ def test_faults_of_a_project_as_an_error(tmp_path: Path, monkeypatch: pytest.Mon
     [error, hint] = lines(ProjectError("task 'x'", found[:1]), {})
     assert error.endswith("task.yaml:2: fault")
     assert hint == "hint: 2"
+
+
+def test_a_projects_defaults(tmp_path: Path) -> None:
+    """`trialog run` takes a project's defaults, and the command line over them."""
+    trialog(tmp_path, "init", "shop")
+    shop = tmp_path / "shop"
+    with (shop / "trialog.yaml").open("a") as file:
+        file.write("defaults: {attempts: 2, agents: [steady]}\n")
+    ran = trialog(shop, "run", "count-to-ten")
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.count("[PASS] count-to-ten") == 2
+    ran = trialog(shop / "agents", "run", "count-to-ten", "-k", "1", "--jobs-dir", "j")
+    assert ran.stdout.count("[PASS] count-to-ten") == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "message"),
+    [
+        ("environments/counter/env.py", "\n1 / 0\n",
+         "environments/counter/env.py:2: can't be imported: ZeroDivisionError"),
+        ("agents/steady/policy.py", "import nothing_of_this_name\n",
+         "agents/steady/policy.py:1: can't be imported: ModuleNotFoundError"),
+        ("verifiers/reached/verify.py", "def\n", "verifiers/reached/verify.py:1: no valid Python"),
+        ("tasks/count-to-ten/task.yaml", "name: count-to-ten\ninstructions: x\n",
+         "tasks/count-to-ten/task.yaml:1: verifiers: a task needs at least one verifier"),
+    ],
+)  # fmt: skip
+def test_what_is_broken_stops_a_run_before_it_begins(
+    tmp_path: Path, path: str, text: str, message: str
+) -> None:
+    """A task whose code or manifests are broken is refused, with file and line, and no job."""
+    trialog(tmp_path, "init", "shop")
+    shop = tmp_path / "shop"
+    (shop / path).write_text(text)
+    ran = trialog(shop, "run", "count-to-ten", "-a", "steady")
+    assert ran.returncode == 2
+    assert message in ran.stderr
+    assert not (shop / "jobs").exists()
+
+
+def test_agents_of_two_projects(tmp_path: Path) -> None:
+    """Two projects' agents of one name can't be told apart in a job."""
+    for name in ("one", "two"):
+        trialog(tmp_path, "init", name)
+    alone = trialog(tmp_path, "run", "one/tasks", "-a", "steady")
+    assert alone.returncode == 0, alone.stderr
+    (tmp_path / "two/tasks/count-to-ten").rename(tmp_path / "two/tasks/other")
+    task = tmp_path / "two/tasks/other/task.yaml"
+    task.write_text(task.read_text().replace("name: count-to-ten", "name: other"))
+    ran = trialog(tmp_path, "run", "one/tasks", "two/tasks", "-a", "steady")
+    assert ran.returncode == 2
+    assert "two projects have an agent 'steady'" in ran.stderr

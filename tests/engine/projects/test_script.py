@@ -401,7 +401,7 @@ def test_packages(tmp_path: Path) -> None:
          'put what starts it under `if __name__ == "__main'),
         ("import sys\nif __name__ != '__main__':\n    sys.exit(3)\n"
          "anyio.run(trialog.run, task, policy)\n",
-         "its code can't be imported a second time: SystemExit: 3 (line "),
+         "its code can't be imported a second time: SystemExit: 3 (line 16 of script.py)"),
     ],
 )  # fmt: skip
 def test_a_script_that_starts_a_job_when_imported(tmp_path: Path, start: str, message: str) -> None:

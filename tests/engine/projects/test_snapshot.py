@@ -132,3 +132,11 @@ def test_no_snapshot(tmp_path: Path, data: bytes) -> None:
     """Bytes that are no snapshot are refused."""
     with pytest.raises(ConfigError):
         unpack_project_task(data, tmp_path / "s")
+
+
+def test_agents_of_other_projects(make: Make) -> None:
+    """An agent's files are kept with tasks of its own project only: names of files could clash."""
+    one, other = (load_project(make(name=name)) for name in ("one", "other"))
+    assert pack_project_task(one.task("count"), one.agent("steady"))
+    with pytest.raises(ConfigError, match="an agent plays tasks of its own project"):
+        pack_project_task(one.task("count"), other.agent("steady"))
