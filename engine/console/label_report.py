@@ -12,6 +12,8 @@ from ...projections.document import total
 from ..labels.applying import AppliedTo
 from ..labels.said import Said, shown_fault
 from ..labels.trying import Tried
+from ..trial.state import HookFailure
+from .hook_errors import HookErrors
 from .terminal import Terminal
 from .text import escaped, number, plural, shortened
 
@@ -24,17 +26,17 @@ DIFFERENCES_SHOWN = 5
 class LabelReport:
     """Tells trial by trial what came of it, and counts."""
 
-    def __init__(self, terminal: Terminal) -> None:
+    def __init__(self, terminal: Terminal, verifier: str) -> None:
         self._terminal = terminal
+        self._verifier = verifier
         self.each = True
         """Every trial is told, not only those that differ or could not be tried."""
         self.trials = 0
         self.differing = 0
         self.labelled = 0
         self.problems: Counter[str] = Counter()
-        self._reward_faults: dict[str, tuple[int, int]] = {}
-        """Steps and trials by the error."""
-        self._other_faults: Counter[str] = Counter()
+        self._hook_errors = HookErrors()
+        self._checks: Counter[str] = Counter()
 
     def applied(self, done: AppliedTo) -> None:
         """A trial that the verifier was applied to."""
@@ -50,32 +52,21 @@ class LabelReport:
         self.differing += bool(tried.differences)
         if tried.problem is not None:
             self.problems[tried.problem] += 1
-        self._count(tried.now)
+        self._hook_errors.take(failures_of(tried.now, self._verifier))
+        if tried.now.check is not None and tried.now.check.fault is not None:
+            self._checks[shown_fault(tried.now.check.fault) or ""] += 1
         if self._terminal.json:
             self._terminal.data(_document(tried, appended))
         elif self.each or tried.differences or tried.problem is not None:
             for shown in _lines(tried, appended):
                 self._terminal.line(shown)
 
-    def _count(self, said: Said) -> None:
-        faults = Counter(shown_fault(fault) or "" for fault in said.faults)
-        for error, steps in faults.items():
-            before = self._reward_faults.get(error, (0, 0))
-            self._reward_faults[error] = (before[0] + steps, before[1] + 1)
-        if said.check is not None and said.check.fault is not None:
-            self._other_faults[f"check failed: {shown_fault(said.check.fault)}"] += 1
-        if said.hindsight is not None and said.hindsight.fault is not None:
-            self._other_faults[f"hindsight failed: {shown_fault(said.hindsight.fault)}"] += 1
-
     def summary(self, what: str) -> Iterator[str]:
         """The last lines."""
-        for error, (steps, trials) in self._reward_faults.items():
-            yield (
-                f"! reward raised on {plural(steps, 'step')} in {plural(trials, 'trial')}, which "
-                f"earns no reward: {escaped(error)}"
-            )
-        for error, count in self._other_faults.items():
-            yield f"! {escaped(error)} (in {plural(count, 'trial')})"
+        yield from self._hook_errors.lines(tense="earns")
+        for error, count in self._checks.items():
+            yield f"! The check failed in {plural(count, 'trial')}"
+            yield f"    there: {escaped(error)}"
         for problem, count in self.problems.items():
             yield f"! {plural(count, 'trial')} left out: {escaped(problem)}"
         tail = f", labels added to {self.labelled}" if what.startswith("applied") else ""
@@ -83,6 +74,19 @@ class LabelReport:
             f"{what} {plural(self.trials - self.problems.total(), 'trial')}{tail}; "
             f"{self.differing} differ from what was recorded"
         )
+
+
+def failures_of(said: Said, verifier: str) -> list[HookFailure]:
+    """What failed in one trial, as a run would have recorded it."""
+    found: list[HookFailure] = []
+    if said.faults:
+        first = shown_fault(said.faults[0]) or ""
+        steps = len(said.faults)
+        found.append(HookFailure(verifier=verifier, hook="reward", steps=steps, error=first))
+    if said.hindsight is not None and said.hindsight.fault is not None:
+        error = shown_fault(said.hindsight.fault) or ""
+        found.append(HookFailure(verifier=verifier, hook="hindsight", error=error))
+    return found
 
 
 def _lines(tried: Tried, appended: int | None) -> Iterator[str]:

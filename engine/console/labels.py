@@ -69,7 +69,7 @@ async def try_labels(
 ) -> int:
     """``trialog verifier try``; gives the exit code."""
     terminal = request.terminal
-    report = LabelReport(request.terminal)
+    report = LabelReport(request.terminal, name)
     async with (
         opened(request, job) as session,
         _work(session, session.log, name, job, tasks_root, call_models) as work,
@@ -95,7 +95,7 @@ async def apply_labels(
 ) -> int:
     """``trialog verifier apply``; gives the exit code."""
     terminal = request.terminal
-    report = LabelReport(request.terminal)
+    report = LabelReport(request.terminal, name)
     secrets = find_secrets((), request.environ, {})
     terminal.hide(secrets)
     async with opened(request, job, readonly=False) as session:

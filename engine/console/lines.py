@@ -106,6 +106,7 @@ def summary_lines(
         *unscored_lines(tally.not_scored, folder),
         *errored_lines(tally.not_scored, folder),
         *(line for line in told if line is not None),
+        *tally.hook_errors.lines(),
         interval_line(summary),
     ]
 

@@ -22,10 +22,20 @@ from ...projections.source import JobSource, read_trial
 from ...projections.trial import TrialFold, TrialView
 from ..job.report import TrialEnded
 from ..job.state import slot_key
+from ..trial.state import HookFailure
 from .tally import Tally
 from .text import text_of
 
-__all__ = ("JobRows", "OpenTrial", "cancel_reason", "read_job", "row_of", "summary_of", "view_of")
+__all__ = (
+    "JobRows",
+    "OpenTrial",
+    "cancel_reason",
+    "hook_failures",
+    "read_job",
+    "row_of",
+    "summary_of",
+    "view_of",
+)
 
 
 class OpenTrial(msgspec.Struct, frozen=True):
@@ -166,4 +176,19 @@ def row_of(view: TrialView, *, kept: bool = False) -> TrialEnded:
         kept=kept,
         infrastructure=isinstance(conclusion, TrialUnscored) and conclusion.infrastructure,
         warnings=[text_of(warning.message) or "" for warning in found.warnings],
+        hook_failures=hook_failures(found),
     )
+
+
+def hook_failures(found: Result) -> list[HookFailure]:
+    """A stored trial's verifiers whose reward or hindsight failed."""
+    rewards = [
+        HookFailure(
+            verifier=one.verifier, hook="reward", steps=one.steps, error=text_of(one.error) or ""
+        )
+        for one in found.reward_errors
+    ]
+    return rewards + [
+        HookFailure(verifier=one.verifier, hook="hindsight", error=text_of(one.error) or "")
+        for one in found.hindsight_errors
+    ]

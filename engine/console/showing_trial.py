@@ -12,11 +12,13 @@ from anyio import to_thread
 from ...events.log import EventLog
 from ...events.values import BlobRef, Text
 from ...projections.result import Result, result
+from ...projections.source import trial_view
 from ...projections.trial import TrialView
 from ..location import NotFound, job_folder, job_started
+from .hook_errors import HookErrors
 from .kept import kept_trials
 from .lines import labels, trial_line
-from .rows import cancel_reason, row_of, view_of
+from .rows import cancel_reason, hook_failures, row_of
 from .session import Session
 from .text import escaped, number, plural, text_of
 
@@ -34,7 +36,7 @@ _FILES = (
 async def show_trial(session: Session, trial: str) -> None:
     """``trialog show TRIAL``. Raises NotFound for a trial that has not begun."""
     terminal, log = session.terminal, session.log
-    view = await view_of(log, trial)
+    view = await trial_view(log, trial)  # with its ledger
     if view is None:
         raise NotFound(f"trial {trial} has no event yet")
     found = result(view)
@@ -136,6 +138,15 @@ def _work(found: Result) -> Iterator[str]:
         if verifier.duration_sec is not None:
             parts.append(f"{verifier.duration_sec:.2f}s")
         yield f"  verifier {escaped(verifier.name)}: {', '.join(parts)}"
+    for name, totals in found.reward_totals.items():
+        sums = {"steps": totals.step, "hindsight": totals.hindsight}
+        given = ", ".join(f"{what} {value:g}" for what, value in sums.items() if value is not None)
+        if given:
+            yield f"  rewards by {escaped(name)}: {given}"
+    errors = HookErrors()
+    errors.take(hook_failures(found))
+    for line in errors.lines():
+        yield f"  {line}"
     if found.usage.model_calls:
         cost = "" if found.usage.cost_usd is None else f", {found.usage.cost_usd:.4f} USD"
         yield f"  model calls: {found.usage.model_calls}{cost}"

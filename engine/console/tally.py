@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from ..job.report import TrialEnded
+from .hook_errors import HookErrors
 from .table import Groups
 from .text import escaped, plural
 
@@ -28,6 +29,7 @@ class Tally:
         self.warnings: dict[str, list[str]] = {}
         """Messages of the trials' warnings, with the tasks that they came up in."""
         self.groups = Groups()
+        self.hook_errors = HookErrors()
 
     @property
     def idle_timeouts(self) -> int:
@@ -49,6 +51,7 @@ class Tally:
         for message in trial.warnings:
             self.warnings.setdefault(message, []).append(trial.task)
         self.groups.take(trial)
+        self.hook_errors.take(trial.hook_failures)
 
 
 def agent_line(tally: Tally) -> str | None:

@@ -70,6 +70,7 @@ class TrialEnd(msgspec.Struct, frozen=True, kw_only=True):
             kept=state.kept,
             infrastructure=state.unscored.infrastructure if state.unscored else False,
             warnings=list(state.warnings),
+            hook_failures=list(state.hook_failures),
             will_retry=will_retry,
         )
 

@@ -7,6 +7,8 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from ..trial.state import HookFailure
+
 Outcome: TypeAlias = Literal["scored", "unscored", "errored", "cancelled", "awaiting_review"]
 
 
@@ -62,6 +64,8 @@ class TrialEnded(msgspec.Struct, frozen=True, kw_only=True, tag_field="report", 
     """The machine was at fault, so a resume runs the slot again."""
     warnings: list[str] = []
     """Messages."""
+    hook_failures: list[HookFailure] = []
+    """Verifiers' own reward and hindsight hooks that failed, which cost the trial nothing else."""
     will_retry: bool = False
 
 

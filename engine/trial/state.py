@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import IntEnum
-from typing import assert_never
+from typing import Literal, assert_never
 
 import msgspec
 
@@ -73,6 +73,16 @@ class Stage(IntEnum):
     FINISHED = 10
 
 
+class HookFailure(msgspec.Struct, frozen=True, kw_only=True):
+    """A verifier's hook that failed in a trial and earned it nothing; the first error of all."""
+
+    verifier: str
+    hook: Literal["reward", "hindsight"]
+    steps: int = 0
+    """That a reward hook failed on."""
+    error: str
+
+
 class TrialState(msgspec.Struct, frozen=True, kw_only=True):
     """An execution as its events tell it."""
 
@@ -100,6 +110,8 @@ class TrialState(msgspec.Struct, frozen=True, kw_only=True):
     finished: TrialFinished | None = None
     episode: bool = False
     """An environment's episode is recorded to its end: verifiers need nothing else."""
+    hook_failures: tuple[HookFailure, ...] = ()
+    """One a verifier and hook; of labels that were applied later none."""
     tools: int = 0
     """Actions that a tool call asked for."""
     warnings: tuple[str, ...] = ()
@@ -178,6 +190,8 @@ def evolve(state: TrialState, event: TrialEvent) -> TrialState:
             return replace(state, tampered=state.tampered + 1)
         case SandboxRemoved():
             return replace(state, kept=state.kept or event.kept)
+        case StepRewardFailed(applied=None) | HindsightFailed(applied=None):
+            return replace(state, hook_failures=_failed(state.hook_failures, event))
         case WarningRaised():
             message = event.message if isinstance(event.message, str) else event.code
             return replace(state, warnings=(*state.warnings, message))
@@ -190,6 +204,21 @@ def evolve(state: TrialState, event: TrialEvent) -> TrialState:
             return state
         case _:
             assert_never(event)
+
+
+def _failed(
+    known: tuple[HookFailure, ...], event: StepRewardFailed | HindsightFailed
+) -> tuple[HookFailure, ...]:
+    reward = isinstance(event, StepRewardFailed)
+    hook: Literal["reward", "hindsight"] = "reward" if reward else "hindsight"
+    for place, one in enumerate(known):
+        if (one.verifier, one.hook) == (event.verifier, hook):
+            more = msgspec.structs.replace(one, steps=one.steps + reward)
+            return (*known[:place], more, *known[place + 1 :])
+    text = event.error if isinstance(event.error, str) else f"({event.error.size} bytes of text)"
+    error = f"{text} (at {event.line})" if event.line else text
+    one = HookFailure(verifier=event.verifier, hook=hook, steps=int(reward), error=error)
+    return (*known, one)
 
 
 def fold(events: Iterable[TrialEvent], state: TrialState | None = None) -> TrialState:
