@@ -39,9 +39,16 @@ def choose_tasks(config: JobConfig, here: Path) -> Chosen:
     for task in projected:
         if config.in_process:
             _ = task.task  # what can't be imported is told before there is a job
+        known = task.project.names("agent")
         for name in config.agents:
-            if name == NOP.name or name not in task.project.names("agent"):
+            if name == NOP.name:
                 continue
+            if name not in known:
+                raise ConfigError(
+                    f"{name!r} can't act in the environment of task {task.name}; agents that can: "
+                    f"{', '.join([*known, NOP.name])}",
+                    key="--agent",
+                )
             agent = agents.setdefault(name, task.project.agent(name))
             if agent.project.root != task.root:
                 raise ConfigError(
