@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -55,12 +54,15 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 def main() -> None:
     """Answer until there are no more questions."""
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    for line in sys.stdin.buffer:
-        question = msgspec.json.decode(line, type=Question)
-        answers.write(msgspec.json.encode(look(question)) + b"\n")
-        answers.flush()
+    # The authors' files get streams of their own, so that they can't mix with these.
+    with os.fdopen(os.dup(0), "rb") as questions, os.fdopen(os.dup(1), "wb") as answers:
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)
+        os.dup2(2, 1)
+        for line in questions:
+            question = msgspec.json.decode(line, type=Question)
+            answers.write(msgspec.json.encode(look(question)) + b"\n")
+            answers.flush()
 
 
 def look(question: Question) -> list[Found]:

@@ -151,6 +151,7 @@ def test_states_of_several_apps(make: Make) -> None:
         ("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n",
          "importing it ended the process (signal 9)"),
         ("import sys\nsys.exit(3)\n", "can't be imported: SystemExit: 3"),
+        ("input()\n", "can't be imported: EOFError"),
     ],
 )  # fmt: skip
 def test_a_file_that_ends_or_never_does(make: Make, code: str, message: str) -> None:
