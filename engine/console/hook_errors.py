@@ -25,13 +25,13 @@ class HookErrors:
             self._counts[key] = (steps + one.steps, trials + 1, first)
 
     def lines(self, *, tense: str = "earned") -> Iterator[str]:
-        """``! Verifier progress's reward raised on 12 steps in 3 trials, which earned it no
+        """``! Verifier progress's reward raised on 12 steps in 3 Trials, which earned it no
         reward`` and the first error behind it."""
         for (verifier, hook), (steps, trials, first) in self._counts.items():
             on = f"on {plural(steps, 'step')} " if hook == "reward" else ""
             what = "reward" if hook == "reward" else "credit"
             yield (
                 f"! Verifier {escaped(verifier)}'s {hook} raised {on}in "
-                f"{plural(trials, 'trial')}, which {tense} it no {what}"
+                f"{plural(trials, 'Trial')}, which {tense} it no {what}"
             )
             yield f"    there: {escaped(first)}"

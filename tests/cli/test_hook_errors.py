@@ -50,9 +50,9 @@ def test_lines_over_many_trials() -> None:
     errors.take([HookFailure(verifier="late", hook="hindsight", error="E2\n")])
 
     assert [
-        "! Verifier progress's reward raised on 12 steps in 3 trials, which earned it no reward",
+        "! Verifier progress's reward raised on 12 steps in 3 Trials, which earned it no reward",
         "    there: E1",
-        "! Verifier late's hindsight raised in 1 trial, which earned it no credit",
+        "! Verifier late's hindsight raised in 1 Trial, which earned it no credit",
         "    there: E2\\n",
     ] == list(errors.lines())
     assert [] == list(HookErrors().lines())
@@ -71,7 +71,7 @@ async def test_after_a_run_and_in_show(tmp_path: Path) -> None:
     async with opened(Request(terminal, tmp_path, {}, str(jobs / "trialog.db"))) as session:
         await show_trial(session, row.trial)
 
-    told = "! Verifier exact's reward raised on 1 step in 1 trial, which earned it no reward"
+    told = "! Verifier exact's reward raised on 1 step in 1 Trial, which earned it no reward"
     assert told in list(rows.tally.hook_errors.lines())
     shown = printed.getvalue()
     assert f"  {told}\n" in shown

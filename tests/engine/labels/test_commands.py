@@ -96,7 +96,7 @@ async def test_what_is_shown(desk: Desk) -> None:
     assert first.endswith(": score 1.00, 3 rewards (3), 1 credit (0.25)")
     assert line.strip().startswith("reward of step ")
     assert "(recorded by 0.1.0: -0.5)" in line
-    assert "! Verifier exact's reward raised on 2 steps in 2 trials, which earns it no" in said.out
+    assert "! Verifier exact's reward raised on 2 steps in 2 Trials, which earns it no" in said.out
     assert "    there: KeyError: 'x' (at verify.py:" in said.out
     assert said.out.endswith("tried on 2 trials; 2 differ from what was recorded\n")
     assert "verifier exact 0.1.0 (deterministic)" in said.err
@@ -259,7 +259,7 @@ async def test_many_differences_are_cut(desk: Desk) -> None:
     said = await tried(desk, "fresh")
 
     assert f"  … and {7 - DIFFERENCES_SHOWN} more" in said.out
-    assert "! Verifier fresh's hindsight raised in 2 trials, which earns it no credit" in said.out
+    assert "! Verifier fresh's hindsight raised in 2 Trials, which earns it no credit" in said.out
     assert 7 == len((await tried(desk, "fresh", as_json=True)).objects[0]["differences"])
 
 
