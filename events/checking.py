@@ -71,14 +71,15 @@ def named_blobs(data: str) -> Iterator[BlobRef]:
         value: Any = msgspec.json.decode(data)
     except (msgspec.MsgspecError, RecursionError):
         return
-    waiting = [value]
+    waiting: list[Any] = [value]
     while waiting:
-        match waiting.pop():
-            case {"$blob": str(name), "size": int(size), **more} if not more:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            fields = cast("dict[str, Any]", value)
+            name, size = fields.get("$blob"), fields.get("size")
+            if len(fields) == 2 and isinstance(name, str) and isinstance(size, int):
                 yield BlobRef(blob=name, size=size)
-            case dict() as fields:
-                waiting += cast("dict[str, Any]", fields).values()
-            case list() as items:
-                waiting += cast("list[Any]", items)
-            case _:
-                pass
+            else:
+                waiting += fields.values()
+        elif isinstance(value, list):
+            waiting += value

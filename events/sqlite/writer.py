@@ -17,10 +17,11 @@ import aiosqlite
 
 from ..drafts import Draft
 from ..envelope import Appended
-from ..errors import LogError, LogUnavailable
+from ..errors import LogError, LogPoisoned, LogUnavailable
 from ..tickets import Ticket
 from .connection import is_busy, poisoned, translated
-from .transaction import Blob, Committer
+from .place import OpenPlace
+from .transaction import Blob, Committer, Plan
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -93,10 +94,12 @@ class Writer:
         self._untold: tuple[Batch, list[Appended | LogError]] | None = None
         self._wake: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
+        self._place: OpenPlace | None = None
 
     async def start(self) -> None:
         """Start the thread and the task."""
         _ = await self._connection
+        self._place = await self._connection.run(OpenPlace, self._path)
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     def append(self, ticket: Append) -> None:
@@ -178,7 +181,7 @@ class Writer:
         wait = plan is not None and self._untold is not None and batch.events >= _LARGE
         commit = loop.create_task(
             self._connection.run(
-                self._committer.commit,
+                self._commit,
                 plan,
                 batch.appends,
                 [put.blob for put in batch.blobs],
@@ -188,6 +191,19 @@ class Writer:
         if wait:
             await asyncio.wait((working, commit), return_when=asyncio.FIRST_COMPLETED)
         return commit
+
+    def _commit(
+        self,
+        plan: Plan | None,
+        appends: Sequence[Append],
+        blobs: Sequence[Blob],
+        started: Callable[[], None] | None,
+    ) -> list[Appended | LogError]:
+        """Commit, in the thread; nothing is acknowledged that went into a file without a name."""
+        outcomes = self._committer.commit(plan, appends, blobs, started)
+        assert self._place is not None
+        self._place.check()
+        return outcomes
 
     def _take(self, *, slept: bool) -> Batch:
         """All that is queued; or half of it, to set two halves of the appenders out of step.
@@ -244,7 +260,7 @@ class Writer:
 
     def _poison(self, error: Exception, batch: Batch) -> None:
         """Refuse all that is queued, and all that will come."""
-        self._refusal = poisoned(error, self._path)
+        self._refusal = error if isinstance(error, LogPoisoned) else poisoned(error, self._path)
         self._fail(self._refusal, batch)
         self._fail(self._refusal, Batch(self._appends, self._blobs, 0))
         self._appends, self._blobs = [], []
