@@ -18,6 +18,7 @@ from trialog.engine.errors import SandboxError, SandboxGone, SandboxStartTimeout
 from trialog.engine.sandbox.bubblewrap import BubblewrapBackend, exec_in
 from trialog.engine.sandbox.bubblewrap.leftovers import parse_left
 from trialog.engine.sandbox.bubblewrap.records import Record, find_phases, write_record
+from trialog.engine.sandbox.left import LONGEST, MOST
 from trialog.engine.sandbox.owner import this_process
 from trialog.engine.sandbox.protocol import Command, Exit
 from trialog.events.kinds.parts import Limits, Process
@@ -185,6 +186,29 @@ def test_reports_of_leftovers() -> None:
         b"left x (y) S 1\nnoise\n"
     )
     assert parse_left(report) == [Process(pid=12, name="a) b) c"), Process(pid=14, name="cut")]
+
+
+def test_forged_reports_of_leftovers() -> None:
+    """Whoever writes into the reports' pipe names some processes at most, with short names."""
+    lines = "".join(f"left {pid} ({'x' * 900}) S 1\n" for pid in range(2, 1200))
+    report = f"started\nleft ² (a) S\nleft {'9' * 5000} (b) S\n{lines}".encode()
+    left = parse_left(report)
+    assert len(left) == MOST
+    assert {process.name for process in left} == {"x" * LONGEST}
+
+
+async def test_an_agent_that_forges_reports(make_box: MakeBox, run: Run) -> None:
+    """A megabyte of invented processes in the first process's pipe becomes a bounded list."""
+    forge = (
+        "import os\n"
+        "with open('/proc/1/fd/9', 'wb', 0) as pipe:\n"
+        "    for pid in range(100_000, 140_000):\n"
+        "        pipe.write(b'left %d (%s) S 1\\n' % (pid, b'y' * 60))\n"
+        "print('forged')\n"
+    )
+    ended, output = await run(await make_box(), f'python3 -c "{forge}"')
+    assert output == "forged\n"
+    assert [process.name for process in ended.left] == ["y" * 60] * MOST
 
 
 async def test_exec_in_a_kept_sandbox(

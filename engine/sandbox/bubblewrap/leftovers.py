@@ -7,24 +7,29 @@ import time
 from pathlib import Path
 
 from ....events.kinds.parts import Process
+from ..left import named, number
 
 FIRST = 1
 """The id of a phase's first process, inside."""
 
 
 def parse_left(report: bytes) -> list[Process]:
-    """What a phase's first process reported: lines ``left`` and a line of /proc/ID/stat."""
+    """What a phase's first process reported: lines ``left`` and a line of /proc/ID/stat.
+
+    Others inside can write into the same pipe.
+    """
     found: dict[int, str] = {}
     for line in report.decode("utf-8", "replace").splitlines():
         word, _, stat = line.partition(" ")
-        pid, _, rest = stat.partition(" (")
-        if word != "left" or not pid.isdigit() or int(pid) == FIRST:
+        text, _, rest = stat.partition(" (")
+        pid = number(text)
+        if word != "left" or pid is None or pid == FIRST:
             continue
         name, closed, fields = rest.rpartition(") ")
         if closed and fields[:1] in ("Z", "X"):
             continue
-        found[int(pid)] = name if closed else rest
-    return [Process(pid=pid, name=name) for pid, name in sorted(found.items())]
+        found[pid] = name if closed else rest
+    return named(found.items())
 
 
 def in_namespace_of(first: int) -> list[Process]:
@@ -46,7 +51,7 @@ def in_namespace_of(first: int) -> list[Process]:
         fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
         if not fields.get("State", "Z").startswith(("Z", "X")):
             found[int(fields["NSpid"].split()[-1])] = fields["Name"]
-    return [Process(pid=pid, name=name) for pid, name in sorted(found.items())]
+    return named(found.items())
 
 
 def child_of_halted(parent: int) -> int | None:

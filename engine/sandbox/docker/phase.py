@@ -14,6 +14,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 
 from ....events.kinds.parts import Process
+from ..left import named, number
 
 CONTROL = "/.trialog-phase"
 """Where the folder with the script is seen inside, read-only."""
@@ -116,12 +117,12 @@ class PhaseOutput:
 
     @property
     def left(self) -> list[Process]:
-        """Processes that the command left, in the order of their ids."""
-        return [
-            Process(pid=pid, name=name)
-            for (pid, start), name in sorted(self._left.items())
+        """Processes that the command left, in the order of their ids, as the sandbox has it."""
+        return named(
+            (pid, name)
+            for (pid, start), name in self._left.items()
             if (pid, start) not in self._before
-        ]
+        )
 
     @property
     def before(self) -> list[str]:
@@ -170,11 +171,12 @@ class PhaseOutput:
             return
         self._reported += len(report)
         word, _, rest = report.decode("utf-8", "replace").partition(" ")
-        if word == "begin" and rest.isdigit():
-            self._own = int(rest)
+        told = number(rest)
+        if word == "begin" and told is not None:
+            self._own = told
             self._before = {key: name for key, name in self._before.items() if key[0] != self._own}
-        elif word == "end" and rest.isdigit():
-            self.code = int(rest)
+        elif word == "end" and told is not None:
+            self.code = told
         elif word in ("before", "left") and self._reported <= _MOST_REPORTED:
             found = _process(rest)
             if found is not None and found[0] != self._own:
@@ -195,13 +197,14 @@ def _overlap(data: bytes, mark: bytes) -> int:
 
 def _process(stat: str) -> tuple[int, str, str] | None:
     """Id, name and start of a line of /proc/ID/stat; None for one that has ended already."""
-    pid, _, rest = stat.partition(" ")
+    text, _, rest = stat.partition(" ")
+    pid = number(text)
     name, closed, fields = rest.rpartition(") ")
-    if not pid.isdigit():
+    if pid is None:
         return None
     if not closed:  # a name with a line end in it: the rest of the line is missing
-        return int(pid), rest.removeprefix("("), ""
+        return pid, rest.removeprefix("("), ""
     parts = fields.split()
-    if parts[0] in ("Z", "X"):
+    if parts and parts[0] in ("Z", "X"):
         return None
-    return int(pid), name.removeprefix("("), parts[19] if len(parts) > 19 else ""
+    return pid, name.removeprefix("("), parts[19] if len(parts) > 19 else ""

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trialog.engine.sandbox.docker.phase import PhaseOutput
+from trialog.engine.sandbox.left import LONGEST, MOST
 
 MARK = "0123456789abcdef"
 RULE = b"\x1e" + MARK.encode()
@@ -86,4 +87,22 @@ def test_endless_reports_are_bounded() -> None:
         printed.feed(
             b"\n" + report("left " + STAT.format(pid=number, name="x" * 200, state="S", start=1))
         )
-    assert len(printed.left) < 10_000
+    assert len(printed.left) == MOST
+
+
+@pytest.mark.parametrize("text", [
+    "left ² (a) S 1", "left " + "9" * 5000 + " (a) S 1", "left 5 (a) ", "left  (a) S",
+    "end ²", "end " + "9" * 5000, "begin ²",
+])  # fmt: skip
+def test_a_forged_report_is_no_fault(text: str) -> None:
+    """Numbers that are none, or of no process, and lines without fields are passed over."""
+    printed, _ = read(BEGIN + report(text) + report("left 9 (b) S 1") + report("end 3"), 100)
+    assert printed.code == 3
+    assert "b" in [one.name for one in printed.left]
+    assert all(one.pid < 10 for one in printed.left)
+
+
+def test_a_forged_name_is_cut() -> None:
+    """No process has a name that long."""
+    printed, _ = read(BEGIN + report("left 9 (" + "x" * 9000 + ") S 1") + report("end 0"), 100)
+    assert [one.name for one in printed.left] == ["x" * LONGEST]
