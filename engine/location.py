@@ -13,6 +13,7 @@ from ..events.codec import decode
 from ..events.errors import TrialogError
 from ..events.kinds import JobStarted
 from ..events.log import EventLog
+from ..events.values import without_surrogates
 from .errors import ConfigError
 
 __all__ = (
@@ -57,7 +58,26 @@ def find_log(
 
     `--log`, else `--jobs-dir`, else $TRIALOG_LOG, else the log beside the job or trial when `thing`
     is the path of one, else the nearest ``jobs/trialog.db`` upward, else ``jobs/trialog.db`` here.
+    Raises ConfigError for a path that is not UTF-8: no event and no file could name it.
     """
+    place = _find(log, jobs_folder, thing, environ, here)
+    raw = without_surrogates(str(place.path))[1]
+    if raw is not None:
+        raise ConfigError(
+            f"the log's path is not UTF-8: {raw.decode(errors='backslashreplace')}; no "
+            "event could name what is there, so use a folder with another name",
+            key=place.reason,
+        )
+    return place
+
+
+def _find(
+    log: str | None,
+    jobs_folder: str | None,
+    thing: str | None,
+    environ: Mapping[str, str],
+    here: Path,
+) -> LogPlace:
     if log and jobs_folder:
         raise ConfigError("give --log or --jobs-dir, not both")
     if log:

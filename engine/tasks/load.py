@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from ...events.values import without_surrogates
 from ..errors import TaskError
 from .build import find_build
 from .digest import digest
@@ -58,6 +59,8 @@ def load_task(path: Path | str, *, dataset: Path | None = None) -> Task:
     name = safe_name(given.name)
     warnings: list[TaskWarning] = []
     parts = read_parts(folder, name=name, bounds=bounds, warnings=warnings)
+    entries = walk(folder, bounds, follows(parts))
+    _check_names(entries, parts.verifier)
     dockerfile, context = find_build(folder, parts.settings, name, bounds, warnings)
     context_digest = None
     if context is not None:
@@ -67,7 +70,7 @@ def load_task(path: Path | str, *, dataset: Path | None = None) -> Task:
         path=given,
         dataset=bounds.dataset,
         layout=parts.layout,
-        digest=digest(walk(folder, bounds, follows(parts))),
+        digest=digest(entries),
         prompt=parts.prompt,
         settings=parts.settings,
         settings_file=parts.settings_file,
@@ -239,6 +242,18 @@ def _table(values: Any, file: Path, *, words: bool = False) -> dict[str, Any]:
     except TooMuch as error:
         raise TaskError(f"no settings that can be used: {error}", file=file) from None
     return table
+
+
+def _check_names(entries: Iterable[Entry], verifier: Path) -> None:
+    """Refuse what the job's first event could not name: it lists the verifier's files by path."""
+    for entry in entries:
+        raw = without_surrogates(entry.path)[1]
+        if raw is not None and entry.path.split("/", 1)[0] == verifier.name:
+            raise TaskError(
+                f"a name that is not UTF-8: {raw.decode(errors='backslashreplace')}; the log could "
+                "not record this file of the verifier's, so rename it",
+                file=verifier,
+            )
 
 
 def _verifier(folder: Path, layout: Layout, bounds: Bounds, warnings: list[TaskWarning]) -> Path:

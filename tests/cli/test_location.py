@@ -163,6 +163,21 @@ async def test_no_such_trial(project: Path, log: EventLog, text: str, message: s
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize("how", ["log", "jobs_folder", "TRIALOG_LOG", "here"])
+def test_a_place_that_is_not_utf8(tmp_path: Path, how: str) -> None:
+    """A path that no event could name is refused, whoever gave it, in words that can be shown."""
+    odd = tmp_path / "jo\udcffbs"
+    given = {
+        "log": {"log": f"{odd}/a.db"},
+        "jobs_folder": {"jobs_folder": str(odd)},
+        "TRIALOG_LOG": {"environ": {"TRIALOG_LOG": f"{odd}/a.db"}},
+        "here": {"here": odd},
+    }[how]
+    with pytest.raises(ConfigError, match=r"not UTF-8: .*/jo\\xffbs/.*another name") as caught:
+        find_log(**{"environ": {}, "here": tmp_path, **given})  # type: ignore[arg-type]
+    str(caught.value).encode()
+
+
 async def test_no_such_job(project: Path, log: EventLog) -> None:
     """An unknown job names the log that was looked in and how it was found."""
     place = LogPlace(project / "jobs/trialog.db", "the nearest one upward")

@@ -55,7 +55,8 @@ def test_a_task_comes_back_from_its_snapshot(make: Make, tmp_path: Path, layout)
         {
             "environment/Dockerfile": "FROM a\n",
             "notes": "not kept",
-            f"{'verifier' if layout == 'a' else 'tests'}/data/naïve \udcff.bin": b"\0\xff",
+            f"{'verifier' if layout == 'a' else 'tests'}/data/naïve.bin": b"\0\xff",
+            f"{'oracle' if layout == 'a' else 'solution'}/data/naïve \udcff.bin": b"\0\xfe",
         },
     )
     task = load_task(folder)
@@ -69,11 +70,23 @@ def test_a_task_comes_back_from_its_snapshot(make: Make, tmp_path: Path, layout)
         context=None,
     )
     assert again == expected
-    assert verifier_files(task).keys() == {"test.sh", "data/naïve \udcff.bin"}
+    assert verifier_files(task).keys() == {"test.sh", "data/naïve.bin"}
+    assert (expected.solution / "data" / "naïve \udcff.bin").read_bytes() == b"\0\xfe"
     for path in verifier_files(task):
         assert (again.verifier / path).read_bytes() == (task.verifier / path).read_bytes()
     assert not (tmp_path / "out" / "notes").exists()
     assert not (tmp_path / "out" / "environment").exists()
+
+
+@pytest.mark.parametrize("layout", ["a", "b"])
+def test_a_verifiers_file_that_no_event_can_name(make: Make, layout):
+    """A name that is not UTF-8 is refused, with the file: a job's start lists those files."""
+    verifier = "verifier" if layout == "a" else "tests"
+    folder = make(layout, {f"{verifier}/data/b\udcff.bin": b"\0"})
+    with pytest.raises(TaskError, match=r"not UTF-8: .*/data/b\\xff\.bin.*rename it") as caught:
+        load_task(folder)
+    str(caught.value).encode()
+    assert verifier in str(caught.value)
 
 
 def test_modes_are_kept(make: Make, tmp_path: Path):
