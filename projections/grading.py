@@ -9,6 +9,7 @@ import msgspec
 from ..events.kinds.parts import Criterion, Usage
 from ..events.values import Json, Text
 from .document import seconds
+from .texts import score_names
 from .trial import Grading, TrialView, with_line
 from .usage import UsageTotal, usage_total
 
@@ -81,7 +82,7 @@ def _result(name: str, part: Grading) -> VerifierResult | None:
             digest=scored.digest,
             weight=scored.weight,
             score=None if scored.missing else scored.score,
-            scores=scored.scores,
+            scores=score_names(scored.scores),
             criteria=_criteria(scored.criteria),
             evidence=scored.evidence,
             feedback=scored.feedback,

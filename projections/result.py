@@ -20,6 +20,7 @@ from ..events.kinds.parts import Continues
 from ..events.values import Json, Text
 from .document import total, total_seconds
 from .grading import NO_REWARD, NO_REWARD_CATEGORY, VerifierResult, verifier_results
+from .texts import score_names
 from .trial import Finish, TrialView, with_line
 from .usage import UsageTotal, usage_total
 
@@ -183,11 +184,11 @@ def result(view: TrialView) -> Result | None:
         parameters=slot.parameters,
         outcome=outcome,
         passed=scored.passed if scored else (False if outcome == "errored" else None),
-        rewards=scored.rewards if scored else None,
+        rewards=score_names(scored.rewards) if scored and scored.rewards is not None else None,
         reward_source=scored.reward_source if scored else None,
         reward_valid=scored.reward_valid if scored else False,
         score=scored.score if scored else None,
-        scores=scored.scores if scored else {},
+        scores=score_names(scored.scores) if scored else {},
         verifiers=graded,
         reward_totals=_reward_totals(view),
         reward_errors=[

@@ -42,6 +42,7 @@ from ..events.values import Json, Text
 from .document import compact
 from .figures import Cell, Counts, Figures, Standing, figures
 from .statistics import Interval
+from .texts import score_names
 from .trial import TrialView, misplaced
 from .usage import UsageTotal, usage_total
 from .wall import Sessions
@@ -126,7 +127,9 @@ def trial_sum(view: TrialView) -> TrialSum:
         outcome = view.finish.payload.outcome
         if scored is not None and outcome == "scored":
             reward = (scored.rewards or {}).get("reward", 0.0)
-            standing = Standing(outcome, scored.passed, reward, scored.scores or _NO_SCORES)
+            standing = Standing(
+                outcome, scored.passed, reward, score_names(scored.scores) or _NO_SCORES
+            )
         else:
             standing = Standing(outcome, False, 0.0, _NO_SCORES)
     elif view.awaiting_review:

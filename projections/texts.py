@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import cast
 
 import msgspec
 
@@ -31,3 +32,8 @@ def full_value(value: Json, blobs: Mapping[str, bytes]) -> Json:
         except msgspec.DecodeError:
             return valid_text(data)[0]
     return unescape(value)
+
+
+def score_names(scores: dict[str, float]) -> dict[str, float]:
+    """Scores by the names that they were given. None of those can be taken for a blob's."""
+    return cast("dict[str, float]", unescape(scores))

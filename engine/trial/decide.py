@@ -56,7 +56,7 @@ from ...events.kinds import (
     WorkspaceSaved,
 )
 from ...events.kinds.parts import Criterion, Output
-from ...events.values import escape
+from ...events.values import escape, unescape
 from ..errors import CommandRefused
 from .state import Stage, TrialState, evolve
 
@@ -283,7 +283,10 @@ def combine(verdicts: Sequence[VerifierScored]) -> TrialScored:
     else:
         total = math.fsum(v.weight for v in verdicts)
         score = math.fsum(v.weight * v.score for v in verdicts) / total
-        scores = {f"{v.verifier}.{name}": x for v in verdicts for name, x in v.scores.items()}
+        # With a verifier's name before it, a score's own name begins no key any more.
+        scores = {
+            f"{v.verifier}.{name}": x for v in verdicts for name, x in unescape(v.scores).items()
+        }
     missing = any(v.missing for v in verdicts)
     if missing:
         rewards = None

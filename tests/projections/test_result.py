@@ -143,6 +143,20 @@ def test_sub_scores() -> None:
     assert {"speed": 1.0} == found["scores"]
 
 
+def test_names_of_scores_are_as_given() -> None:
+    """A score may have any name; stored with one `$` more, it is shown without."""
+    stored = {"$$blob": 0.5, "$$$x": 0.25, "plain": 1.0}
+    found = of(
+        *trial()[:-3], scored(scores=stored, details={"$$blob": 1}),
+        trial_scored(scores=stored, rewards={"reward": 1.0, **stored}),
+        TrialFinished(outcome="scored"),
+    )  # fmt: skip
+    names = {"$blob": 0.5, "$$x": 0.25, "plain": 1.0}
+    assert (names, {"reward": 1.0, **names}) == (found["scores"], found["rewards"])
+    assert names == found["verifiers"][0]["scores"]
+    assert {"$$blob": 1} == found["verifiers"][0]["details"]
+
+
 def test_a_zero_of_the_engine_says_so() -> None:
     """A 0 that the engine gave is no valid reward."""
     found = finished(

@@ -200,7 +200,7 @@ def test_zeros_of_the_engine_are_named() -> None:
 
 def test_sub_scores() -> None:
     """A sub-score's mean is over the trials of the tasks that have it; a lost one is 0."""
-    with_speed = ended(trial_scored(1.0, scores={"speed": 0.5, "care": 1.0}))
+    with_speed = ended(trial_scored(1.0, scores={"speed": 0.5, "care": 1.0, "$$blob": 1.0}))
     job: list[Item] = [job_started(slots=4)]
     trials: dict[str, list[Item]] = {}
     for n, (task, items) in enumerate(
@@ -211,8 +211,8 @@ def test_sub_scores() -> None:
 
     found = of(job, trials)
 
-    assert {"care": 1 / 3, "speed": 0.5 / 3} == found["scores"]
-    assert ["care", "speed"] == list(found["scores"])
+    assert {"$blob": 1 / 3, "care": 1 / 3, "speed": 0.5 / 3} == found["scores"]
+    assert ["$blob", "care", "speed"] == list(found["scores"])
     assert {} == found["by"]["task"]["b"]["scores"]
 
 

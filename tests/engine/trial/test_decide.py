@@ -217,6 +217,14 @@ def test_several_verifiers_are_weighted() -> None:
     assert result.rewards == {"reward": 1.0, "speed": 0.5}
 
 
+def test_a_name_that_is_escaped_gets_the_verifiers_before_it() -> None:
+    """A name that begins with `$` is stored escaped alone, and needs that no more within one."""
+    speed = scored(1.0, scores={"$$blob": 0.5})
+    assert combine([speed]).scores == {"$$blob": 0.5}
+    judge = scored(0.0, verifier="judge", verifier_kind="agent", scores={"$$blob": 0.1})
+    assert combine([speed, judge]).scores == {"script.$blob": 0.5, "judge.$blob": 0.1}
+
+
 def test_interrupted_verifier_starts_again() -> None:
     """After a cut-off during grading, the order goes on from a sandbox for the verifier."""
     cut = then(UP_TO_VERIFIER, Interrupt("killed"))
