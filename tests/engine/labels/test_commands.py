@@ -500,3 +500,58 @@ async def test_a_judge_that_was_never_asked(desk: Desk) -> None:
 
     assert 1 == said.code
     assert "--call-models" in said.out
+
+
+NOSY = """\
+def check(episode):
+    asked = episode.apps["counter"].query("get")
+    seen = [[r.verifier, r.version, r.value, r.source, r.event_id] for r in episode.rewards]
+    told = [[s["turn"], s["error"], s["previous_state"], s["current_state"]]
+            for s in episode.trajectory]
+    return {"score": 1.0, "evidence": [repr((asked, seen, told, episode.usage, episode.answer))]}
+
+
+def reward(step):
+    return step.apps["counter"].query("get") / 10 if step.turn % 2 else None
+
+
+def hindsight(trial):
+    seen = [[r.verifier, r.version, r.value, r.source, r.event_id] for r in trial.rewards]
+    yield trial.credit(trial.steps()[0], trial.score, seen=repr(seen))
+    raise_later = [s["event_id"] for s in trial.steps("refuse")]
+    yield trial.credit(raise_later[0], -1.0)
+"""
+
+
+async def test_hooks_that_look_at_everything(tmp_path: Path, endpoint: Endpoint) -> None:
+    """Verifiers that ask apps questions and look at all that others gave, beside a judge and a
+    person: each gives again exactly what it gave, before and after the review."""
+    from trialog.engine.console.people import submit_review
+
+    manifest = (
+        "name: {0}\nkind: deterministic\ncheck: v.py:check\nreward: v.py:reward\n"
+        "hindsight: v.py:hindsight\n"
+    )
+    quiet = NOSY.replace('episode.apps["counter"].query("get")', "0").replace(
+        'step.apps["counter"].query("get")', 'step.apps["counter"].state["value"]'
+    )
+    added = {"asks": manifest.format("asks"), "looks": manifest.format("looks"),
+             "quality": JUDGE, "person": PERSON}  # fmt: skip
+    desk = Desk(write_desk(tmp_path / "desk", added), tmp_path / "jobs")
+    (desk.root / "verifiers/asks/v.py").write_text(NOSY)
+    (desk.root / "verifiers/looks/v.py").write_text(quiet)
+    desk.environ = endpoint.environ
+    endpoint.answer(completion(said_by_judge(1, 1)))
+    await desk.run()
+
+    for name in ("exact", "asks", "looks", "quality"):
+        said = await tried(desk, name, check=True)
+        assert 0 == said.code, said.out
+    (trial,) = await desk.trials()
+    await desk.say(
+        submit_review, trial, verifier="person", score=["1"], feedback=None, reviewer=None
+    )
+    for name in ("exact", "asks", "looks", "quality", "person"):
+        said = await tried(desk, name, check=True)
+        assert 0 == said.code, said.out
+    assert 2 == len((await tried(desk, "asks", as_json=True)).objects[0]["rewards"])
