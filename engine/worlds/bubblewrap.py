@@ -17,8 +17,8 @@ from ..sandbox.bubblewrap.etc import copy_etc
 from ..sandbox.bubblewrap.layout import PATH, Layout, home_folder
 from ..sandbox.protocol import Image, Mount, SandboxSpec
 from .connection import DEADLINE, Host, HostedWorld
-from .inside import LIB, Inside, seen_inside
-from .process import BOOT, ENVIRONMENT, HostPool, start_host
+from .inside import LIB, VENDOR, Inside, seen_inside
+from .process import BOOT, ENVIRONMENT, VERSION, HostPool, start_host
 from .source import WorldSource
 
 WORKDIR = "/world"
@@ -91,7 +91,7 @@ class BubblewrapWorlds:
         layout = Layout(spec, own, etc)
         layout.make()
         environment = {"PATH": PATH, "HOME": layout.home, **ENVIRONMENT}
-        python = [sys.executable, "-s", "-P", "-c", BOOT, LIB, "", ""]
+        python = [sys.executable, "-s", "-P", "-c", BOOT, LIB, VENDOR, VERSION]
         return ["bwrap", *layout.arguments(environment), "--", *python]
 
     async def aclose(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 import secrets
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from ..sandbox.owner import this_process
 from ..sandbox.protocol import ImageRequest, Mount
 from .connection import DEADLINE, Host, HostedWorld
 from .inside import LIB, VENDOR, Inside, seen_inside
-from .process import BOOT, ENVIRONMENT, START_DEADLINE, HostPool
+from .process import BOOT, ENVIRONMENT, START_DEADLINE, VERSION, HostPool
 from .source import WorldSource
 
 USER = "65532:65532"
@@ -129,7 +128,7 @@ def _config(image: str, mounts: list[Mount]) -> dict[str, Any]:
         "Hostname": "apps",
         "User": USER,
         "Entrypoint": ["/bin/sh", "-c", _FIND_PYTHON, "sh"],
-        "Cmd": ["-s", "-P", "-c", BOOT, LIB, VENDOR, ".".join(platform.python_version_tuple()[:2])],
+        "Cmd": ["-s", "-P", "-c", BOOT, LIB, VENDOR, VERSION],
         "Env": [f"{name}={value}" for name, value in environment.items()],
         "WorkingDir": "/",
         "OpenStdin": True,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import platform
 import signal
 import sys
 import tempfile
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import IO
 
 import anyio
+import msgspec
 from anyio import to_thread
 from anyio.abc import Process
 
@@ -32,6 +34,11 @@ _ENDING = 2.0
 
 PACKAGE_ROOT = Path(__file__).absolute().parents[3]
 """The folder that the package `trialog` is in."""
+
+VERSION = ".".join(platform.python_version_tuple()[:2])
+"""The engine's Python, without the last number."""
+
+_INSTALLED = Path(msgspec.__file__).absolute().parents[1]
 
 BOOT = """\
 import sys
@@ -148,7 +155,7 @@ class ProcessWorlds:
 
 
 async def _start_here() -> Host:
-    words = [sys.executable, "-s", "-P", "-c", BOOT, str(PACKAGE_ROOT), "", ""]
+    words = [sys.executable, "-s", "-P", "-c", BOOT, str(PACKAGE_ROOT), str(_INSTALLED), VERSION]
     env = {"PATH": os.defpath, **ENVIRONMENT}
     return await start_host(words, env)
 

@@ -12,7 +12,7 @@ import pytest
 
 from trialog.engine.errors import SandboxError, SandboxGone
 from trialog.engine.projects.model import AppManifest
-from trialog.engine.worlds import wire
+from trialog.engine.worlds import connection, wire
 from trialog.engine.worlds.connection import HostedWorld
 from trialog.engine.worlds.faults import AppFailed, AppTimeout
 from trialog.engine.worlds.source import WorldSource
@@ -80,6 +80,28 @@ async def test_an_app_that_ends_its_process(open_world: Open, name: str, words: 
     assert caught.value.category == "app_failed"
     await world.aclose()
     assert (await (await open_world("Counter")).reset()).observation["task"] == "one"
+
+
+async def test_an_app_that_is_deaf(
+    open_world: Open, make_worlds: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An action that gets around its deadline in its own process is ended from outside."""
+    monkeypatch.setattr(connection, "GRACE", 1.0)
+    world = await _wild(open_world, using=await make_worlds(deadline=0.5))
+
+    with pytest.raises(AppTimeout, match=r"app 'env.py:Wild': deaf did not end within 0.5 s"):
+        await world.act("deaf", {}, None)
+
+    with pytest.raises(SandboxGone):
+        await world.final()
+
+
+async def test_an_app_that_closes_everything(open_world: Open) -> None:
+    """An app that closes its way to the engine has ended its own trial."""
+    world = await _wild(open_world)
+
+    with pytest.raises(AppFailed, match=r"app 'wild': .* ended the app's process with exit code"):
+        await world.act("shut", {}, None)
 
 
 async def test_what_it_printed_last(open_world: Open) -> None:

@@ -288,6 +288,7 @@ def test_what_the_boot_needs(tmp_path: Path, version: tuple[int, ...], words: st
         text=True,
         check=False,
         cwd=tmp_path,
+        env={},
     )
 
     assert ran.returncode == 1

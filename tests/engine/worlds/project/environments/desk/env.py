@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import faulthandler
 import os
 import subprocess
 import sys
@@ -154,6 +155,18 @@ class Wild(App[Count]):
         """Never comes back, and holds the interpreter's lock."""
         while True:
             pass
+
+    @action
+    def deaf(self) -> None:
+        """Never comes back, and has taken care not to be told."""
+        faulthandler.cancel_dump_traceback_later()
+        while True:
+            pass
+
+    @action
+    def shut(self) -> None:
+        """Closes whatever is open, its way to the engine as well."""
+        os.closerange(0, 256)
 
     @action
     def regex(self) -> None:
