@@ -55,17 +55,15 @@ def test_layout_b(user: User, make_task: MakeTask) -> None:
 def test_errored_trials(user: User, make_task: MakeTask) -> None:
     """A trial that could not be run is an [ERR] line with its reason, counts as 0, exit code 1."""
     make_task("tasks/good")
-    make_task("tasks/image", settings="sandbox: {docker_image: no-such-image}\n")
-    ran = user.run("run", "tasks", *BWRAP, code=1)
+    make_task("tasks/large", settings="sandbox: {storage_mb: 5}\n")
+    ran = user.run("run", "tasks", "--strict-limits", *BWRAP, code=1)
     [line] = [line for line in ran.lines if line.startswith("[ERR]")]
-    assert line.startswith("[ERR] image (tools=0) (")
-    assert "no-such-image" in line
+    assert line.startswith("[ERR] large (tools=0) (--strict-limits: storage_mb: ")
     assert "Outcomes: 1 scored (1 passed, 0 failed), 0 unscored, 1 errored" in ran.lines
     assert any(line.startswith("Job complete: 1/2 (50.0%), mean_reward=0.50") for line in ran.lines)
     [group] = [line for line in ran.lines if line.startswith("  1 errored: ")]
-    assert group.endswith("(image_unavailable): image")
-    folder = ran.lines[-1].removeprefix("Job folder: ")
-    assert f"      next: `trialog resume {folder}` runs it again" in ran.lines
+    assert group.endswith("(limits_refused): large")
+    assert "      next: lower the limits, or run without --strict-limits" in ran.lines
 
 
 def test_json(user: User, make_task: MakeTask) -> None:
