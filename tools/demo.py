@@ -1,4 +1,4 @@
-"""Run the example tasks, show what came of them, delete the result, rebuild it from the log.
+"""Run the examples, show what came of them, delete a result, rebuild it from the log.
 
     make demo                             Docker where that can be had, else bubblewrap
     make demo ARGS="--sandbox bubblewrap"
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import os
 import shlex
 import shutil
@@ -24,6 +25,7 @@ from docker_engine import Engine, EngineError
 ROOT = Path(__file__).resolve().parents[1]
 TRIALOG = Path(sys.executable).parent / "trialog"
 JOBS = ROOT / "jobs"
+WORLDS = Path("examples", "environments")
 
 
 def heading(text: str) -> None:
@@ -88,6 +90,31 @@ def jobs() -> set[Path]:
     return {path.parent for path in JOBS.glob("*/summary.json")}
 
 
+def play() -> str:
+    """Run the examples of environments that need neither a model nor a person; a game's name."""
+    heading("Environments: policies in Python act in worlds in Python, a good and a poor one each")
+    earlier = jobs()
+    tasks = WORLDS / "tasks"
+    policies = ("-a", "solver", "-a", "stubborn")
+    trialog("run", str(tasks / "wordle"), *policies, "-k", "3", "--seed", "1")
+    [job] = jobs() - earlier
+    trialog("run", str(tasks / "refund-request"), "-a", "clerk", "-a", "careless-clerk")
+    trialog("run", str(tasks / "unit-price"), "-a", "calculator", "-a", "guesser")
+
+    heading("Every reward is a line for training; this one is credit in hindsight for a guess")
+    path, line = next(
+        (path, line)
+        for path in sorted(job.glob("*/rewards.jsonl"))
+        for line in path.read_text().splitlines()
+        if json.loads(line)["source"] == "hindsight"
+    )
+    print(f"$ grep hindsight {path.relative_to(ROOT)}\n{line}", flush=True)
+
+    heading("The verifier once more, on the recorded games: it must give what it gave")
+    trialog("verifier", "try", "solved", "--job", str(job.relative_to(ROOT)), "--check")
+    return path.parent.name
+
+
 def main() -> None:
     """The demo."""
     parser = argparse.ArgumentParser(
@@ -135,12 +162,19 @@ def main() -> None:
         sys.exit(f"demo: {name} came back with other bytes")
     print(f"Every byte is back: {len(before)} files.")
 
+    wordle = play()
+
     heading("Next")
     command = os.path.relpath(TRIALOG, ROOT)
-    show, new = f"{command} show {name}", f"{command} new my-task"
-    width = max(len(show), len(new))
-    print(f"  {show:<{width}}  what came of the job")
-    print(f"  {new:<{width}}  a task of your own")
+    rows = {
+        f"{command} show {name}": "what came of the job",
+        f"{command} show {wordle}": "what came of a game of Wordle",
+        f"{command} new my-task": "a task of your own",
+        f"{command} init my-project": "a world of your own, and a task in it",
+    }
+    width = max(map(len, rows))
+    for words, what in rows.items():
+        print(f"  {words:<{width}}  {what}")
 
 
 if __name__ == "__main__":
