@@ -89,7 +89,19 @@ def _request(
 
     terminal = Terminal(json=json, environ=os.environ)
     configure(terminal, verbose, os.environ)
-    return Request(terminal, Path.cwd(), os.environ, log, jobs_dir)
+    return Request(terminal, _here(), os.environ, log, jobs_dir)
+
+
+def _here() -> Path:
+    try:
+        return Path.cwd()
+    except OSError as error:
+        from .engine.errors import ConfigError
+
+        raise ConfigError(
+            f"the current folder is gone or can't be reached: {error.strerror}; "
+            "change to one that is there, and try again"
+        ) from error
 
 
 def _await(function: Callable[..., Awaitable[int]], *arguments: object, **named: object) -> int:
@@ -433,7 +445,10 @@ def clean(
     json: Json = False,
     verbose: Verbose = 0,
 ) -> int:
-    """Remove what engines that died left behind."""
+    """Remove what engines that died left behind.
+
+    A run's start removes only what its own log's engines left; this removes what any log's did.
+    """
     from .engine.console.cleaning import clean_up
 
     return _await(clean_up, _request(json, verbose, log, jobs_dir), sandbox=sandbox.value)

@@ -7,6 +7,7 @@ from typing import cast
 
 import msgspec
 
+from ...events.errors import said
 from ...events.kinds import (
     AgentFailed,
     SandboxRemoved,
@@ -109,9 +110,9 @@ def fault(state: TrialState, error: Exception) -> list[TrialEvent]:
         return []
     error = alone(error)
     category = "host_failed" if isinstance(error, OSError) else "engine_fault"
-    what = f"{type(error).__name__}: {error}"
+    what = f"{type(error).__name__}: {said(error)}"
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-        what = f"the disk is full: {error}"
+        what = f"the disk is full: {said(error)}"
     continues = state.started is not None and state.started.continues is not None
     if state.stage >= Stage.STOPPED or continues:
         return [

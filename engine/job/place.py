@@ -10,6 +10,7 @@ from typing import Literal
 import anyio
 from anyio import to_thread
 
+from ...events.errors import said
 from ...events.kinds import SandboxFailed, SandboxStarted, WarningRaised
 from ...events.kinds.parts import Limits
 from ..errors import SandboxError, SandboxStartTimeout
@@ -82,7 +83,7 @@ class Place:
                     backend=job.backend.name,
                     image=self._image.name if self._image else self.settings.sandbox.docker_image,
                     phase=phase,
-                    error=str(failure),
+                    error=said(failure),
                     category=failure.category
                     if isinstance(failure, SandboxError)
                     else "host_failed",

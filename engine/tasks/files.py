@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple
 
+from ...events.errors import said
 from ..errors import TaskError
 
 LEFT_OUT = frozenset({"__pycache__", ".git", ".pytest_cache"})
@@ -58,7 +59,7 @@ class Bounds(NamedTuple):
                 f"a symbolic link to {_link_text(path)!r}, which does not exist", file=path
             ) from None
         except (OSError, RuntimeError) as error:
-            raise TaskError(f"a link that can't be followed: {error}", file=path) from None
+            raise TaskError(f"a link that can't be followed: {said(error)}", file=path) from None
         if not self.allow(target):
             raise TaskError(
                 f"a symbolic link leads to {target}, out of the dataset's folder "

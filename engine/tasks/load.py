@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from ...events.errors import said
 from ...events.values import without_surrogates
 from ..errors import TaskError
 from .build import find_build
@@ -143,7 +144,7 @@ def _folder(given: Path) -> Path:
             return given.resolve(strict=True)
         exists = present(given)
     except (OSError, ValueError, RuntimeError) as error:
-        raise TaskError(f"can't be looked at: {error}", file=given) from None
+        raise TaskError(f"can't be looked at: {said(error)}", file=given) from None
     if not exists:
         raise TaskError("no such folder", file=given)
     hint = f"; give its folder, {given.parent}" if given.name in SETTINGS_NAMES else ""

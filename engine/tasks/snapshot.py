@@ -14,6 +14,7 @@ from pathlib import Path
 
 import zstandard
 
+from ...events.errors import said
 from ..errors import TaskError
 from .digest import digest, file_digests
 from .files import Bounds, Entry, chunks, regular_file, walk
@@ -104,7 +105,7 @@ def extract(data: bytes, folder: Path, *, name: str) -> None:
                 bits = (member.mode & 0o777) | (0o700 if member.isdir() else 0o400)
                 (folder / member.name).chmod(bits)
     except (zstandard.ZstdError, tarfile.TarError, OSError, EOFError) as error:
-        raise TaskError(f"the snapshot of {name} can't be extracted: {error}") from error
+        raise TaskError(f"the snapshot of {name} can't be extracted: {said(error)}") from error
 
 
 def _bounds(task: Task) -> Bounds:

@@ -60,7 +60,8 @@ class ProcessesKilled(Payload, frozen=True, kw_only=True):
     """The agent's phase is over and nothing of it runs any more. By the trial runner."""
 
     processes: list[Process] = []
-    """Those that were still there; empty when the agent had left none."""
+    """Those that were still there, as the sandbox reported it, at most 256 of them; empty when it
+    reported none. An agent may have invented some."""
 
 
 class Artifact(SavedFile, frozen=True, kw_only=True):

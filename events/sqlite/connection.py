@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeGuard
 
-from ..errors import LogCorrupt, LogError, LogPoisoned, LogTooNew, LogUnavailable
+from ..errors import LogCorrupt, LogError, LogPoisoned, LogTooNew, LogUnavailable, said
 from ..filesystem import make_folder, network_filesystem
 from .sql import QUERY, schema
 
@@ -63,7 +63,9 @@ def translated(error: sqlite3.Error, path: Path) -> LogError:
 
 def poisoned(error: Exception, path: Path) -> LogPoisoned:
     """The error of everything that is queued when a write fails, and of all that comes later."""
-    reason = why(error) if isinstance(error, sqlite3.Error) else repr(error)
+    reason = (
+        why(error) if isinstance(error, sqlite3.Error) else f"{type(error).__name__}: {said(error)}"
+    )
     return LogPoisoned(path, f"a write failed, so this writer acknowledges nothing more: {reason}")
 
 
@@ -76,7 +78,7 @@ def open_writer(path: Path, *, create: bool, log_id: str) -> sqlite3.Connection:
         try:
             make_folder(path.parent)
         except OSError as error:
-            raise LogUnavailable(path, f"its folder can't be made: {error}") from error
+            raise LogUnavailable(path, f"its folder can't be made: {said(error)}") from error
     for needed in (path, path.parent):
         if needed.exists() and not os.access(needed, os.W_OK):
             raise LogUnavailable(path, f"{needed} is read-only; {_ONLY_READ}")

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import shutil
+import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +21,7 @@ if TYPE_CHECKING:
     from conftest import MakeTask, User
 
 pytestmark = pytest.mark.bubblewrap
+TRIALOG = Path(sys.executable).with_name("trialog")
 BWRAP = ("--sandbox", "bubblewrap")
 
 
@@ -229,6 +234,62 @@ def test_check_finds_a_bad_task(user: User, make_task: MakeTask) -> None:
     assert "unsolved has no reference solution" in ran.err
     [found] = user.run("check", "all-pass", "--json", *BWRAP, code=1).objects
     assert (found["ok"], [c["holds"] for c in found["controls"]]) == (False, [True, False])
+
+
+def test_a_check_looks_behind_the_files(user: User, make_task: MakeTask) -> None:
+    """A lost workspace and a changed event are named, and nobody is told that a rebuild helps."""
+    make_task("t", solve="head -c 300000 /dev/urandom > noise; echo 42 > answer.txt\n")
+    folder = user.job("t")
+    archive = max(
+        (user.home / "jobs/blobs/sha256").glob("*/*"), key=lambda path: path.stat().st_size
+    )
+    archive.rename(archive.with_name("gone"))
+    ran = user.run("rebuild", folder, "--check", code=1)
+    [line] = ran.lines
+    assert line.startswith(f"blob: sha256:{archive.name} (")
+    assert "named by WorkspaceSaved, stream 'trial/t__" in line
+    assert "1 place in the log or its blobs is not as written\nhint: nothing can make" in ran.err
+    assert "writes them again" not in ran.err
+
+    os.mkfifo(archive)
+    assert "a FIFO" in user.run("rebuild", folder, "--check", code=1).lines[0]
+    archive.unlink()
+    archive.with_name("gone").rename(archive)
+    user.run("rebuild", folder, "--check", code=0)
+
+    with sqlite3.connect(user.home / "jobs/trialog.db") as db:
+        db.execute("DROP TRIGGER events_are_never_changed")
+        db.execute(
+            "UPDATE events SET at = '2030-01-01T00:00:00.000000Z' WHERE kind = 'TrialScored'"
+        )
+    db.close()
+    ran = user.run("rebuild", folder, "--check", "--json", code=1)
+    assert ran.objects[0]["what"] == "altered"
+    assert "'trial/t__" in ran.objects[0]["path"]
+    assert "writes them again" not in ran.err
+    ran = user.run("rebuild", folder, code=1)
+    assert "the log was changed here" in ran.err
+
+
+def test_a_current_folder_that_is_gone(user: User, tmp_path: Path) -> None:
+    """Every command says that it is the current folder that is not there."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    ran = subprocess.run(
+        ["sh", "-c", 'cd "$1" && rmdir "$1" && exec "$2" jobs', "sh", gone, TRIALOG],
+        capture_output=True, text=True, check=False, env=user.env,
+    )  # fmt: skip
+    assert ran.returncode == 2
+    assert ran.stderr.splitlines() == [
+        "error: the current folder is gone or can't be reached: No such file or directory",
+        "hint: change to one that is there, and try again",
+    ]
+
+
+def test_clean_says_whose_things_it_removes(user: User) -> None:
+    """A run removes only its own log's leftovers; the help of clean says that it goes further."""
+    told = " ".join(user.run("clean", "--help", code=0).out.split())
+    assert "removes only what its own log's engines left; this removes what any log's did" in told
 
 
 def test_a_kept_sandbox(user: User, make_task: MakeTask) -> None:

@@ -11,6 +11,7 @@ from typing import Literal
 
 from anyio import to_thread
 
+from ....events.errors import said
 from ...archive import remove_tree, unpack
 from ...errors import ImageError, SandboxError
 from ..owner import this_process
@@ -45,11 +46,11 @@ def usable() -> str | None:
             env={},
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return f"bwrap does not run here: {error}; {_ADVICE}"
+        return f"bwrap does not run here: {said(error)}; {_ADVICE}"
     if tried.returncode == 7:
         return None
-    said = tried.stderr.decode("utf-8", "replace").strip().removeprefix("bwrap: ")
-    return f"bwrap can't make a sandbox here: {said or f'exit code {tried.returncode}'}; {_ADVICE}"
+    told = tried.stderr.decode("utf-8", "replace").strip().removeprefix("bwrap: ")
+    return f"bwrap can't make a sandbox here: {told or f'exit code {tried.returncode}'}; {_ADVICE}"
 
 
 class BubblewrapBackend:
@@ -100,7 +101,7 @@ class BubblewrapBackend:
         try:
             return await to_thread.run_sync(self._create, spec)
         except OSError as error:
-            raise SandboxError(f"the sandbox's folders can't be made: {error}") from error
+            raise SandboxError(f"the sandbox's folders can't be made: {said(error)}") from error
 
     def _create(self, spec: SandboxSpec) -> BubblewrapSandbox:
         own = spec.scratch / OWN

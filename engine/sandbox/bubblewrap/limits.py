@@ -8,6 +8,7 @@ import random
 import resource
 from typing import NamedTuple
 
+from ....events.errors import said
 from ....events.kinds.parts import Limits
 from ...errors import LimitsRefused
 from .cgroups import Base, Group
@@ -91,7 +92,7 @@ def hold(limits: Limits, bases: dict[str, Base], name: str, *, strict: bool) -> 
     except OSError as error:
         if strict:
             raise LimitsRefused(
-                f"--strict-limits: no control group can be made: {error}"
+                f"--strict-limits: no control group can be made: {said(error)}"
             ) from error
         warnings.append(_not_kept(f"{', '.join(settings)}: no control group: {error.strerror}"))
         group = None

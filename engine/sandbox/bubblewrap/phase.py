@@ -12,6 +12,7 @@ from typing import Literal
 import anyio
 from anyio import CancelScope, to_thread
 
+from ....events.errors import said
 from ....events.kinds.parts import Process
 from ...errors import SandboxError, SandboxGone, SandboxUnavailable
 from .leftovers import child_of_halted, in_namespace_of, parse_left
@@ -139,7 +140,9 @@ class Phase:
                 try:
                     await to_thread.run_sync(apply, self._inner)
                 except OSError as error:
-                    raise SandboxError(f"the sandbox's limits can't be set: {error}") from error
+                    raise SandboxError(
+                        f"the sandbox's limits can't be set: {said(error)}"
+                    ) from error
             os.close(self._gate)  # bwrap reads its end, and goes on
             self._gate = None
         await self._started.wait()
@@ -275,8 +278,8 @@ class Phase:
     def complaint(self) -> str:
         """What bwrap said when it could not start the phase."""
         lines = self._reported.decode("utf-8", "replace").splitlines()
-        said = [line.removeprefix("bwrap: ") for line in lines if not line.startswith("{")]
-        return "; ".join(said) or "bwrap ended without a word"
+        told = [line.removeprefix("bwrap: ") for line in lines if not line.startswith("{")]
+        return "; ".join(told) or "bwrap ended without a word"
 
     @property
     def left(self) -> list[Process]:

@@ -15,6 +15,7 @@ import anyio
 import msgspec
 from anyio import to_thread
 
+from ....events.errors import said
 from ...errors import BuildTimeout, ImageError
 from ...tasks.dockerfile import needs_buildkit
 from ..protocol import ImageRequest
@@ -79,7 +80,7 @@ class Builder:
             )
         except OSError as error:
             raise ImageError(
-                f"task {request.task}: the build context {context} can't be read: {error}"
+                f"task {request.task}: the build context {context} can't be read: {said(error)}"
             ) from error
 
     async def _is_there(self, tag: str) -> bool:
