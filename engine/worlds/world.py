@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 import random
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, cast
 
 import msgspec
 
@@ -14,6 +14,7 @@ from ..authoring.app import ActionSpec, App
 from ..authoring.environment import Environment
 from ..authoring.task import TaskView
 from ..authoring.views import QueryRefused
+from ..errors import ConfigError
 
 
 class AppFault(TrialogError):
@@ -59,6 +60,14 @@ class Acted(msgspec.Struct, frozen=True, kw_only=True):
 def as_recorded(value: Any) -> Any:
     """A value as the log will have it. Raises TypeError, ValueError for what is no JSON data."""
     return msgspec.json.decode(msgspec.json.encode(value))
+
+
+def _check_names(given: Mapping[str, Any], known: Collection[str], what: str) -> None:
+    for name in given:
+        if name not in known:
+            raise ConfigError(
+                f"there is no {what} {name!r}; there are: {', '.join(known)}", key="initial_state"
+            )
 
 
 def _untold(app: str, hook: str) -> None:
@@ -113,10 +122,15 @@ class World:
         )
 
     def _first_state(self, name: str, kind: type[App[Any]]) -> msgspec.Struct:
-        given = self.task.initial_state
-        if given is not None and len(self.environment.apps) > 1:
-            given = given.get(name)
-        return msgspec.convert(given or {}, kind.state_type())
+        given: Any = self.task.initial_state or {}
+        if len(self.environment.apps) > 1:
+            _check_names(given, self.environment.apps, "app")
+            given = given.get(name) or {}
+        state = kind.state_type()
+        if isinstance(given, dict):
+            fields = [field.encode_name for field in msgspec.structs.fields(state)]
+            _check_names(cast("dict[str, Any]", given), fields, "field")
+        return msgspec.convert(given, state)
 
     def actions(self) -> list[ActionSpec]:
         """What an agent may do."""

@@ -222,6 +222,32 @@ async def test_initial_state(open_world: Open) -> None:
     assert (apps["counter"].state["value"], apps["second"].state["value"]) == (0, 6)
 
 
+@pytest.mark.parametrize(
+    ("apps", "state", "words"),
+    [
+        (["Counter"], {"vale": 4}, "there is no field 'vale'; there are: value, items, secret"),
+        (
+            ["Counter", "Second"],
+            {"value": 4},
+            "there is no app 'value'; there are: counter, second",
+        ),
+        (["Counter", "Second"], {"second": {"vale": 4}}, "there is no field 'vale'"),
+        (["Counter"], {"value": "four"}, "Expected `int`, got `str`"),
+        (["Counter", "Second"], {"second": 4}, "Expected `object`, got `int`"),
+    ],
+)
+async def test_a_wrong_initial_state(
+    open_world: Open, apps: list[str], state: dict[str, Any], words: str
+) -> None:
+    """An initial state that no app has is an error that names what there is."""
+    world = await open_world(*apps, initial_state=state)
+
+    with pytest.raises(AppFault, match=words) as caught:
+        await world.reset()
+
+    assert caught.value.hook == "reset"
+
+
 async def test_seeds(open_world: Open) -> None:
     """The same seed gives the same world, another one another; apps share no chance."""
     rolled: list[Any] = []
