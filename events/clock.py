@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Protocol
 
 import uuid_utils
@@ -61,8 +62,13 @@ class RandomIds:
 def format_time(microseconds: int) -> str:
     """Microseconds since 1970 as RFC 3339 with six digits and ``Z``."""
     seconds, micro = divmod(microseconds, 1_000_000)
+    return f"{_second(seconds)}.{micro:06d}Z"
+
+
+@lru_cache(maxsize=16)  # many events have the same one
+def _second(seconds: int) -> str:
     moment = datetime.fromtimestamp(seconds, UTC)
-    return f"{moment.year:04d}-{moment:%m-%dT%H:%M:%S}.{micro:06d}Z"  # %Y does not fill up
+    return f"{moment.year:04d}-{moment:%m-%dT%H:%M:%S}"  # %Y does not fill up
 
 
 def parse_time(text: str) -> int:

@@ -94,13 +94,15 @@ def decide(state: TrialState, command: Command) -> list[TrialEvent]:
     """The events that the command leads to. Raises CommandRefused where it makes no sense."""
     match command:
         case Record(events):
+            before: TrialEvent | None = None
             for event in events:
+                state = state if before is None else evolve(state, before)
+                before = event
                 if not _in_order(state, event):
                     raise CommandRefused(
                         f"{type(event).__name__} can't follow: the trial is at stage "
                         f"{state.stage.name.lower()} (version {state.version})"
                     )
-                state = evolve(state, event)
             return list(events)
         case Score():
             return [e for e in _conclude(state) if not isinstance(e, TrialFinished)]

@@ -19,6 +19,9 @@ from ...projections.patch import PatchError, apply_patch
 FULL_EVERY = 50
 """Changes of an app, of which at least one is in full."""
 
+_SHORTEST = len('[{"op":"remove","path":"/"}]')
+"""Bytes of the smallest patch that changes anything."""
+
 
 class Recorded(NamedTuple):
     """A state's change as an event holds it."""
@@ -77,6 +80,8 @@ class StateRecorder:
 
 def _patch(before: bytes, after: bytes) -> list[Json] | None:
     """The patch between two encoded states, if it is smaller than the second and exact."""
+    if len(after) <= _SHORTEST and before != after:
+        return None
     try:
         patch = list(difference(msgspec.json.decode(before), msgspec.json.decode(after)))
         if _size(patch) >= len(after):
