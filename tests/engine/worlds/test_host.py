@@ -15,7 +15,6 @@ from trialog.engine.projects.model import AppManifest
 from trialog.engine.worlds import connection, wire
 from trialog.engine.worlds.connection import HostedWorld
 from trialog.engine.worlds.faults import AppFailed, AppTimeout
-from trialog.engine.worlds.source import WorldSource
 from trialog.engine.worlds.world import AppFault
 
 Open = Callable[..., Awaitable[HostedWorld]]
@@ -340,20 +339,6 @@ async def test_a_name_for_an_app(open_world: Open, make_worlds: Make) -> None:
 
     with pytest.raises(AppTimeout, match="app 'zoo': spin did not end"):
         await world.act("spin", {}, None)
-
-
-async def test_a_folder_outside_of_the_project(
-    worlds: Any, source: Callable[..., WorldSource], way: str, tmp_path: Path
-) -> None:
-    """An environment in a sandbox must lie in its project, and else is refused with both."""
-    from trialog.engine.authoring.task import TaskView
-
-    outside = source("Counter", root=tmp_path / "elsewhere")
-    if way == "process":
-        return  # there, nothing is mounted
-
-    with pytest.raises(Exception, match="the environment's folder must be in the project"):
-        await worlds.open(outside, TaskView(name="one"), seed=1, trial="t")
 
 
 def test_sandbox_errors_are_the_engines() -> None:

@@ -16,7 +16,7 @@ import anyio
 import pytest
 
 from trialog.engine.authoring.task import TaskView
-from trialog.engine.errors import ImageError, SandboxError, SandboxUnavailable
+from trialog.engine.errors import ConfigError, ImageError, SandboxError, SandboxUnavailable
 from trialog.engine.projects.model import AppManifest
 from trialog.engine.worlds import bubblewrap, process
 from trialog.engine.worlds.inside import LEFT_OUT, seen_inside
@@ -294,6 +294,16 @@ def test_what_the_boot_needs(tmp_path: Path, version: tuple[int, ...], words: st
     assert ran.returncode == 1
     assert words in ran.stderr
     assert "Traceback" not in ran.stderr
+
+
+def test_a_folder_outside_of_the_project(source: Source, tmp_path: Path) -> None:
+    """An environment in a sandbox must lie in its project, and else is refused with both."""
+    outside = source("Counter", root=tmp_path / "elsewhere")
+
+    with pytest.raises(
+        ConfigError, match=r"the environment's folder must be in the project .*else"
+    ):
+        seen_inside(outside)
 
 
 def test_the_folders_inside(source: Source, project: Path) -> None:
