@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from anyio import to_thread
 
 from ..events.checking import ChainCheck, check_chain
@@ -154,11 +156,16 @@ class JobSource:
         except LogCorrupt as corrupt:
             return corrupt
 
-    async def summary(self) -> Files:
-        """The job's own files, from everything that the log has now."""
+    async def summary(self, under_way: Container[str] = ()) -> Files:
+        """The job's own files, from everything that the log has now.
+
+        What is new of trials `under_way` is left for when they end, so that a summary in between
+        costs nothing for them.
+        """
         await self._read_job()
         for trial in self._summary.open_trials:
-            await self._catch_up(trial)
+            if trial not in under_way:
+                await self._catch_up(trial)
         if self._broken is not None:
             return Files(problems=[Problem(kind.path, self._broken) for kind in JOB_DOCUMENTS])
         return await to_thread.run_sync(job_files, self._summary)
@@ -169,11 +176,8 @@ class JobSource:
             page = await self._log.read(f"job/{self.job}", after=self._version, limit=PAGE)
             events = up_to(page, self._until)
             if self._chain is not None and self._broken is None:
-                try:
-                    await to_thread.run_sync(self._chain.follow, events)
-                except LogCorrupt as corrupt:
-                    # What comes after it still tells which trials there are.
-                    self._broken = corrupt
+                # What comes after a broken place still tells which trials there are.
+                self._broken = await to_thread.run_sync(_break, self._chain, events)
             self._summary.feed(events)
             if events:
                 self._version = events[-1].version
@@ -208,6 +212,15 @@ class JobSource:
             self._summary.trial(trial, known, events if isinstance(events, list) else ())
         if isinstance(known, TrialView) and known.finish is not None:
             self._open.pop(trial, None)
+
+
+def _break(chain: ChainCheck, events: list[RecordedEvent]) -> LogCorrupt | None:
+    """Where the chain is broken, None for nowhere."""
+    try:
+        chain.follow(events)
+    except LogCorrupt as corrupt:
+        return corrupt
+    return None
 
 
 def up_to(events: list[RecordedEvent], position: int | None) -> list[RecordedEvent]:

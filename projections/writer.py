@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -115,10 +115,14 @@ class JobFiles:
         except FilesUnwritable as error:
             order.error = error
 
-    async def write_summary(self) -> Report:
-        """Write the job's own files. Raises FilesUnwritable."""
+    async def write_summary(self, under_way: Container[str] = ()) -> Report:
+        """Write the job's own files. Raises FilesUnwritable.
+
+        Trials `under_way` in the caller's own process are not read until they end.
+        """
         async with self._turn, files_lock(self._folder):
-            return await write(self._log.blobs, self._folder, "", await self._source.summary())
+            files = await self._source.summary(under_way)
+            return await write(self._log.blobs, self._folder, "", files)
 
     async def trials(self) -> list[str]:
         """Every execution that was scheduled."""

@@ -36,6 +36,8 @@ class Driver:
         self._plan = plan.slots
         self._executions = plan.executions
         self._done = 0
+        self._under_way: set[str] = set()
+        """Executions that this process works on."""
         self._counts = {"scored": 0, "passed": 0, "errored": 0, "unscored": 0}
 
     async def run(self) -> None:
@@ -87,11 +89,15 @@ class Driver:
             if self.context.interruption.draining:
                 return None
             self.context.interruption.running += 1
+            trial = ""
             try:
                 scheduled = await self._schedule(planned)
+                trial = scheduled.trial
+                self._under_way.add(trial)
                 self._progress()
                 return await execute(self.context, planned, scheduled, slot)
             finally:
+                self._under_way.discard(trial)
                 self.context.interruption.running -= 1
 
     async def _schedule(self, planned: PlannedSlot) -> TrialScheduled:
@@ -160,6 +166,6 @@ class Driver:
             if written != self._done:
                 written = self._done
                 try:
-                    await context.files.write_summary()
+                    await context.files.write_summary(self._under_way)
                 except (FilesUnwritable, LogUnavailable) as error:
                     structlog.get_logger().warning("summary not written", why=str(error))

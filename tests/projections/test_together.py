@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 
 from helpers.given import action, fill, job_started, output, scheduled, scored, slot, started, trial
@@ -173,3 +174,24 @@ async def test_a_name_that_is_no_folders(log: MemoryLog, tmp_path: Path) -> None
     assert report.written == 0
     assert "no folder's" in str(report.problems[0])
     assert not (tmp_path / "out").exists()
+
+
+async def test_trials_under_way_cost_a_summary_nothing(
+    log: MemoryLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the caller still works on is not read for a summary; when it has ended it counts."""
+    files = JobFiles(log, "j", tmp_path / "j")
+    read: list[str] = []
+    original = log.read
+
+    async def spy(stream: str, **more: Any) -> Any:
+        read.append(stream)
+        return await original(stream, **more)
+
+    monkeypatch.setattr(log, "read", spy)
+    await files.write_summary({*MANY[1:], PRINTED})
+    assert read == ["job/j", f"trial/{MANY[0]}"]
+    first = msgspec.json.decode((tmp_path / "j/summary.json").read_bytes())
+    await files.write_summary()
+    last = msgspec.json.decode((tmp_path / "j/summary.json").read_bytes())
+    assert (first["counts"]["scored"], last["counts"]["scored"]) == (1, len(MANY) + 1)
