@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Literal
 
 import msgspec
 from anyio import to_thread
 
 from ..events.checking import named_blobs
-from ..events.codec import decode
+from ..events.codec import decode_as
 from ..events.envelope import RecordedEvent
 from ..events.errors import BlobMissing, LogCorrupt, LogError, said
 from ..events.kinds import BlobsPruned
@@ -64,6 +65,15 @@ class Audit:
             await self.blobs(events)
             after = events[-1].version
 
+    async def stream(self, stream: str) -> None:
+        """The same for all of a stream's events, whatever is wrong with it, if they can be read."""
+        try:
+            events = await self._log.read(stream)
+        except LogCorrupt as corrupt:
+            self.altered(corrupt)
+            return
+        await self.blobs(events)
+
     async def blobs(self, events: Sequence[RecordedEvent]) -> None:
         """Check every blob that these events name, unless it was checked before."""
         for ref, event in await to_thread.run_sync(self._new, events):
@@ -91,14 +101,14 @@ class Audit:
         return found
 
 
+class _Pruned(msgspec.Struct):
+    blobs: list[str]
+
+
 def _given_up(events: Sequence[RecordedEvent]) -> set[str]:
     found: set[str] = set()
     for event in events:
         if event.kind == BlobsPruned.__name__:
-            try:
-                payload = decode(event)
-            except LogCorrupt:
-                continue
-            if isinstance(payload, BlobsPruned):
-                found.update(payload.blobs)
+            with suppress(LogCorrupt):
+                found.update(decode_as(event, _Pruned).blobs)
     return found

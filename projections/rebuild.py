@@ -62,7 +62,7 @@ async def check(log: EventLog, job: str, jobs_folder: Path) -> list[Difference]:
         events = await source.events(trial)
         if isinstance(events, LogCorrupt):
             audit.altered(events)
-            await audit.blobs(await log.read(f"trial/{trial}"))
+            await audit.stream(f"trial/{trial}")
         else:
             await audit.blobs(events)
         if (files := await source.files(trial, events)) is not None:

@@ -8,7 +8,7 @@ import structlog
 from anyio import to_thread
 
 from ...events.codec import decode_or_none
-from ...events.errors import LogError
+from ...events.errors import LogError, said
 from ...events.kinds import TrialStarted
 from ...events.log import EventLog
 from ..archive import remove_tree
@@ -47,7 +47,7 @@ async def clean_up(request: Request, *, sandbox: str) -> int:
     try:
         gone += [("folder", name) for name in await _folders(request)]
     except (LogError, OSError) as error:
-        terminal.message(f"error: {escaped(error)}")
+        terminal.message(f"error: {escaped(said(error))}")
         code = EXIT_FAILED
     for kind, thing in gone:
         if terminal.json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...events.errors import said
+from ...events.errors import LogCorrupt, said
 from ...projections.rebuild import Difference, check, rebuild, rebuild_at
 from ...projections.rebuild import job_folder as folder_of
 from ...projections.writer import Report
@@ -70,8 +70,10 @@ def _tell(session: Session, job: str, shown: str, report: Report) -> int:
 
 async def _check(session: Session, job: str) -> int:
     terminal = session.terminal
-    folder = await folder_of(session.log, job, session.place.folder)
-    shown = session.shown(folder)
+    try:
+        shown = session.shown(await folder_of(session.log, job, session.place.folder))
+    except LogCorrupt:
+        shown = job  # the check says more of it
     differences = await check(session.log, job, session.place.folder)
     wrong = [difference for difference in differences if not difference.harmless]
     for difference in differences:

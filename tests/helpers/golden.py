@@ -160,7 +160,7 @@ def streams() -> tuple[list[RecordedEvent], dict[str, bytes]]:
     events: list[RecordedEvent] = []
     for stream, items in whole.items():
         events += recorded(stream, items, position=len(events) + 1)
-    return events, {blob_ref(data).blob: data for data in (LONG, PRINTED, KEPT)}
+    return events, {blob_ref(data).blob: data for data in (LONG, PRINTED, KEPT, b"tar")}
 
 
 def _asked() -> HumanReviewRequested:

@@ -6,6 +6,7 @@ import random
 import sqlite3
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -25,9 +26,12 @@ from helpers.given import (
     verifier_started,
 )
 from trialog.events.blobs import FILE_LIMIT, BlobFolder
+from trialog.events.clock import RandomIds, SystemClock
+from trialog.events.envelope import new_event
 from trialog.events.errors import LogCorrupt
 from trialog.events.kinds import BlobsPruned, JobStarted, TrialFinished, WorkspaceSaved
 from trialog.events.kinds.job import TaskSnapshot
+from trialog.events.kinds.parts import Continues
 from trialog.events.log import EventLog
 from trialog.events.memory import MemoryLog
 from trialog.events.open import memory_log, open_log
@@ -264,6 +268,45 @@ async def test_a_workspace_that_was_given_up(
         assert ["stream 'job/j' version 3", name] == sorted(
             (one.path for one in found if one.behind), reverse=True
         )
+
+
+async def test_a_place_is_named_once(log: EventLog, tmp_path: Path) -> None:
+    """A broken execution that another one goes on from is one place, not two."""
+    place = (await log.read(f"trial/{ONE}"))[4]
+    continues = Continues(stream=f"trial/{ONE}", version=5, hash=place.hash.hex())
+    third = "t__00000003"
+    head = await log.head("job/j")
+    clock, ids = SystemClock(), RandomIds()
+    await log.append("job/j", head.version, [new_event(scheduled(third, execution=2), clock, ids)])
+    await log.append(f"trial/{third}", 0, [
+        new_event(started(trial=third, execution=2, continues=continues), clock, ids),
+        new_event(TrialFinished(outcome="cancelled"), clock, ids),
+    ])  # fmt: skip
+    change_event(tmp_path, f"trial/{ONE}", 2, "causation = 'x'")
+
+    found = await check(log, "j", tmp_path)
+
+    assert [f"stream 'trial/{ONE}' version 2"] == [one.path for one in found if one.behind]
+    blocked = {one.path.split("/")[0] for one in found if one.what == "blocked"}
+    assert {ONE, third, "summary.json"} == blocked
+
+
+async def test_a_stream_that_can_not_be_read(
+    log: EventLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the database itself finds damaged is one place of that stream's."""
+    original = log.read
+
+    async def damaged(stream: str, **more: Any) -> Any:
+        if stream == f"trial/{ONE}":
+            raise LogCorrupt(f"stream {stream!r}", "torn")
+        return await original(stream, **more)
+
+    monkeypatch.setattr(log, "read", damaged)
+
+    found = await check(log, "j", tmp_path)
+
+    assert [f"altered: stream 'trial/{ONE}' (torn)"] == [str(one) for one in found if one.behind]
 
 
 def test_which_differences_are_whose() -> None:

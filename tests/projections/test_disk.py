@@ -100,7 +100,7 @@ def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "artifacts").symlink_to(outside)
 
-    with pytest.raises(OSError, match="a link is in the way"):
+    with pytest.raises(OSError, match=r"a link is in the way.*: '/"):
         put(folder, "artifacts/a.txt", b"x")
 
     assert [] == entries(outside)

@@ -52,7 +52,7 @@ from trialog.events.values import BlobRef, blob_ref
 from trialog.projections import source as source_module
 from trialog.projections.disk import files_lock
 from trialog.projections.errors import FilesUnwritable, FolderTaken, JobUnknown
-from trialog.projections.rebuild import Difference, check, rebuild, rebuild_at
+from trialog.projections.rebuild import Difference, check, job_folder, rebuild, rebuild_at
 from trialog.projections.writer import JobFiles, Report, write_summary, write_trial
 
 ONE, TWO, THREE = "t__00000001", "t__00000002", "t__00000003"
@@ -408,6 +408,7 @@ async def test_a_job_elsewhere(log: MemoryLog, tmp_path: Path) -> None:
 
         await rebuild(log, "j", tmp_path / "near")
 
+        assert tmp_path / "near/../far/j" == await job_folder(log, "j", tmp_path / "near")
         assert (tmp_path / "far/j/summary.json").exists()
         assert [] == await check(log, "j", tmp_path / "near")
 
