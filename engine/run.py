@@ -58,7 +58,7 @@ async def run(
     if in_hook_process() or importing():
         raise ConfigError(
             "a file that a job imports starts a job itself; put the call of run() below "
-            "`if __name__ == \"__main__\":`"
+            '`if __name__ == "__main__":`'
         )
     given = [tasks] if isinstance(tasks, Task) else list(tasks)
     called = name or getattr(agent, "__name__", type(agent).__name__).lower()

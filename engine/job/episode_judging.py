@@ -14,6 +14,7 @@ from ...events.kinds import (
     VerifierStarted,
 )
 from ...events.kinds.parts import CriterionAsked, Target
+from ...events.values import escape
 from ..authoring.verifiers import AgentVerifier
 from ..authoring.views import QueryRefused
 from ..hooks.protocol import AskApp, CheckGiven, HookSource, RewardGiven
@@ -244,7 +245,8 @@ def _verdict(
         )  # fmt: skip
     return VerifierScored(
         verifier=source.name, verifier_kind="deterministic", version=source.version,
-        digest=source.digest, weight=source.weight, score=given.score, scores=given.scores,
+        digest=source.digest, weight=source.weight, score=given.score,
+        scores=escape(given.scores),
         evidence=list(given.evidence), feedback=given.feedback, source="verifier",
         duration=duration,
     )  # fmt: skip
