@@ -87,7 +87,7 @@ def application(
         version=label.version,
         digest=label.digest,
         score=check.score if check else None,
-        scores=check.scores if check else {},
+        scores=escape(check.scores) if check else {},
         evidence=list(check.evidence) if check else [],
         feedback=check.feedback if check else None,
         error=shown_fault(check.fault) if check else None,

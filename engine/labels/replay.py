@@ -8,7 +8,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from ...events.kinds import JudgeSampled, VerifierScored
-from ...events.values import BlobRef
+from ...events.values import BlobRef, unescape
 from ...projections.episode import RewardData
 from ..authoring.verifiers import AgentVerifier
 from ..hooks.protocol import CheckGiven, HookFault, Hooks, HookSource, RewardGiven
@@ -92,7 +92,7 @@ async def rejudge(
     if isinstance(verdict, VerifierScored):
         feedback = None if verdict.feedback is None else str(verdict.feedback)
         check = CheckGiven(
-            score=verdict.score, scores=verdict.scores,
+            score=verdict.score, scores=unescape(verdict.scores),
             evidence=[str(text) for text in verdict.evidence], feedback=feedback,
         )  # fmt: skip
     else:

@@ -269,7 +269,7 @@ class _Saying:
             case VerifierScored():
                 existing.check = True
                 self._check = CheckGiven(
-                    score=payload.score, scores=payload.scores,
+                    score=payload.score, scores=unescape(payload.scores),
                     evidence=[self._text(text) for text in payload.evidence],
                     feedback=None if payload.feedback is None else self._text(payload.feedback),
                 )  # fmt: skip
@@ -287,7 +287,7 @@ class _Saying:
                     self._check = CheckGiven(fault=HookFault(error=self._text(payload.error)))
                 elif payload.score is not None:
                     self._check = CheckGiven(
-                        score=payload.score, scores=payload.scores,
+                        score=payload.score, scores=unescape(payload.scores),
                         evidence=[self._text(text) for text in payload.evidence],
                         feedback=None if payload.feedback is None else self._text(payload.feedback),
                     )  # fmt: skip
