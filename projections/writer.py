@@ -38,7 +38,7 @@ class Report(msgspec.Struct, frozen=True):
         )
 
 
-TOGETHER = 32
+TOGETHER = 16
 """Trials whose files are written under one lock, at most."""
 
 
