@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable
@@ -17,7 +19,12 @@ from anyio import to_thread
 from trialog.engine.errors import SandboxError, SandboxGone, SandboxStartTimeout
 from trialog.engine.sandbox.bubblewrap import BubblewrapBackend, exec_in
 from trialog.engine.sandbox.bubblewrap.leftovers import parse_left
-from trialog.engine.sandbox.bubblewrap.records import Record, find_phases, write_record
+from trialog.engine.sandbox.bubblewrap.records import (
+    Record,
+    find_phases,
+    reap_dead,
+    write_record,
+)
 from trialog.engine.sandbox.left import LONGEST, MOST
 from trialog.engine.sandbox.owner import this_process
 from trialog.engine.sandbox.protocol import Command, Exit
@@ -255,6 +262,31 @@ async def test_reap(backend: BubblewrapBackend, make_box: MakeBox, tmp_path: Pat
     assert await backend.reap() == []
     assert not two.exists()
     await box.run(Command(argv=["true"]), lambda _: None)
+
+
+def test_a_record_on_a_full_disk(tmp_path: Path) -> None:
+    """A record that could not be written whole is not there at all, and an old half one goes."""
+    record = Record(id="one", owner="nobody", folder=str(tmp_path))
+    program = (
+        "import resource, sys, signal; from pathlib import Path\n"
+        "from trialog.engine.sandbox.bubblewrap.records import Record, write_record\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (8, 8))\n"
+        "write_record(Path(sys.argv[1]), Record(id='one', owner='nobody', folder='/x'))\n"
+    )
+    command = [sys.executable, "-B", "-c", program, str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "OSError" in ended.stderr
+    assert list(tmp_path.iterdir()) == []
+
+    write_record(tmp_path, record)
+    assert [file.name for file in tmp_path.iterdir()] == ["one.json"]
+    old, new = tmp_path / "old.part", tmp_path / "new.part"
+    for file in (old, new):
+        file.write_bytes(b"{")
+    os.utime(old, (0, 0))
+    assert reap_dead(tmp_path, None) == []
+    assert [old.exists(), new.exists()] == [False, True]
 
 
 async def test_records_are_private(

@@ -8,6 +8,7 @@ import secrets
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -203,8 +204,10 @@ def leftovers(backend: SandboxBackend) -> Callable[[str], Awaitable[list[str]]]:
         from trialog.engine.sandbox.bubblewrap.records import Record, state_folder
 
         def read(log_id: str) -> list[str]:
-            files = state_folder().glob("*.json")
-            records = [msgspec.json.decode(file.read_bytes(), type=Record) for file in files]
+            records: list[Record] = []
+            for file in state_folder().glob("*.json"):
+                with suppress(FileNotFoundError):  # another test's, which has just ended
+                    records.append(msgspec.json.decode(file.read_bytes(), type=Record))
             return [record.id for record in records if record.log_id == log_id]
 
         async def find(log_id: str) -> list[str]:

@@ -25,6 +25,10 @@ pytestmark = pytest.mark.docker
 MakeBox = Callable[..., Awaitable["Ran"]]
 
 
+_LOST = (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
+"""What a connection that either side gave up raises."""
+
+
 class Proxy:
     """Stands before the engine. Requests that match `hang` never reach it."""
 
@@ -48,22 +52,27 @@ class Proxy:
         self.place.unlink()
 
     async def _handle(self, client: ByteStream) -> None:
-        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+        with suppress(*_LOST):
             async with (
                 client,
                 await anyio.connect_unix(self._engine) as engine,
                 anyio.create_task_group() as tasks,
             ):
                 tasks.start_soon(self._answers, engine, client)
-                async for data in client:
-                    if self.hang.search(data):
-                        self.hanging.set()
-                        await anyio.sleep_forever()
-                    await engine.send(data)
-                await engine.send_eof()
+                # inside the group as well: what leaves it is an exception group
+                with suppress(*_LOST):
+                    await self._requests(client, engine)
+
+    async def _requests(self, client: ByteStream, engine: ByteStream) -> None:
+        async for data in client:
+            if self.hang.search(data):
+                self.hanging.set()
+                await anyio.sleep_forever()
+            await engine.send(data)
+        await engine.send_eof()
 
     async def _answers(self, engine: ByteStream, client: ByteStream) -> None:
-        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+        with suppress(*_LOST):
             async for data in engine:
                 await client.send(data)
             await client.aclose()
@@ -141,8 +150,10 @@ async def test_creation_that_is_cancelled(
 ) -> None:
     """A creation that is cancelled leaves no container, whenever that happens."""
     for wait in (0.0, 0.005, 0.02, 0.05, 0.1):
+        made: list[Ran] = []
         with anyio.move_on_after(wait):
-            box = await make_box(through)
+            made.append(await make_box(through))
+        for box in made:
             await box.sandbox.remove()
     listed = await docker("ps", "-aq", "--filter", f"label=trialog.log={tmp_path.name}")
     assert listed == ""

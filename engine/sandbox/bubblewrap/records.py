@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import tempfile
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -15,6 +17,10 @@ from .cgroups import remove_group
 
 MARK = "trialog-bwrap:"
 """Begins the word that a phase's processes have on their command lines; an id follows."""
+
+
+PART_AGE = 3600.0
+"""Seconds after which a half-written record is nobody's any more."""
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,8 +57,14 @@ def prepare_state(folder: Path) -> None:
 
 
 def write_record(state: Path, record: Record) -> None:
-    """Keep a record."""
-    (state / f"{record.id}.json").write_bytes(msgspec.json.encode(record))
+    """Keep a record, whole or not at all. Raises OSError."""
+    part = state / f"{record.id}.part"
+    try:
+        part.write_bytes(msgspec.json.encode(record))
+        part.replace(state / f"{record.id}.json")
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
 
 
 def forget_record(state: Path, record_id: str) -> None:
@@ -66,6 +78,7 @@ def reap_dead(state: Path, log_id: str | None) -> list[str]:
     With a log: what belongs to it, and nothing that was kept on purpose.
     """
     gone: list[str] = []
+    _drop_parts(state)
     for file in sorted(state.glob("*.json")):
         try:
             record = msgspec.json.decode(file.read_bytes(), type=Record)
@@ -85,6 +98,14 @@ def reap_dead(state: Path, log_id: str | None) -> list[str]:
         if record.trial is not None:
             gone.append(record.trial)
     return gone
+
+
+def _drop_parts(state: Path) -> None:
+    """Remove records whose engine was killed while it wrote them: there is nothing of them yet."""
+    for part in state.glob("*.part"):
+        with suppress(OSError):
+            if time.time() - part.stat().st_mtime > PART_AGE:
+                part.unlink()
 
 
 def find_phases(record_id: str) -> list[int]:
