@@ -7,8 +7,7 @@ and at the end, before anyone is told.
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Literal
+from collections.abc import Sequence
 
 import anyio
 import structlog
@@ -21,6 +20,7 @@ from ...events.kinds import (
     AgentStarted,
     ProcessesKilled,
     SandboxLost,
+    TrialEvent,
     TrialFinished,
     TrialScheduled,
     TrialUnscored,
@@ -126,7 +126,8 @@ class SandboxTrial(History):
     async def _run(self) -> None:
         self._begin()
         solution = self.task.task.solution if self.agent.needs_solution else None
-        if not await self._start("agent", solution=solution):
+        detail("sandbox wanted", trial=self.trial, purpose="agent")
+        if not self._made("agent", await self.place.start("agent", solution=solution)):
             return
         assert self.place.sandbox is not None
         if not await self._work(self.place.sandbox):
@@ -136,16 +137,9 @@ class SandboxTrial(History):
         self.slot.give_back()
         await self._judge(self.place.sandbox)
 
-    async def _start(
-        self,
-        purpose: Literal["agent", "verifier"],
-        *,
-        solution: Path | None = None,
-        workspace: Path | None = None,
-    ) -> bool:
-        """Have a sandbox; False when there is none."""
-        detail("sandbox wanted", trial=self.trial, purpose=purpose)
-        self.note(*await self.place.start(purpose, solution=solution, workspace=workspace))
+    def _made(self, purpose: str, told: Sequence[TrialEvent]) -> bool:
+        """Note how a sandbox was made; False when there is none."""
+        self.note(*told)
         made = self.place.sandbox
         if made is None:
             stage("no sandbox", trial=self.trial, purpose=purpose)
@@ -330,16 +324,10 @@ class SandboxTrial(History):
             self.announce()
         else:
             self._begin()
-        await self.place.make_scratch()
-        archive = self.place.scratch / "saved.tar.zst"
-        await blobs.copy_to(self.work.archive, archive)
-        if not await self._start("verifier", workspace=archive):
+        detail("sandbox wanted", trial=self.trial, purpose="verifier")
+        if not self._made("verifier", await self.place.start_restored(self.work, blobs)):
             return
         assert self.place.sandbox is not None
-        for artifact in self.work.artifacts.artifacts if self.work.artifacts else []:
-            path = self.place.folders.artifacts / artifact.path
-            await to_thread.run_sync(_make_parent, path)
-            await blobs.copy_to(artifact.blob, path)
         await self._judge(self.place.sandbox)
 
     # Ends
@@ -380,7 +368,3 @@ async def _log_fault(trial: str, error: Exception) -> None:
 
 def _stuck(sandbox: Sandbox, phase: str) -> SandboxGone:
     return SandboxGone(f"sandbox {sandbox.id} did not end the {phase}'s phase at its deadline")
-
-
-def _make_parent(path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)

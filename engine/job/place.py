@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 import anyio
 from anyio import to_thread
 
+from ...events.clock import Clock
 from ...events.errors import said
 from ...events.kinds import SandboxFailed, SandboxStarted, WarningRaised
 from ...events.kinds.parts import Limits
+from ...events.log import BlobStore
 from ..errors import SandboxError, SandboxStartTimeout
-from ..sandbox.protocol import Image, Sandbox, SandboxSpec
+from ..reaper import Reaper
+from ..sandbox.protocol import Image, Sandbox, SandboxBackend, SandboxSpec
 from ..tasks.environment import resolve_env
 from ..trial.folders import TrialFolders
-from .context import JobContext
+from ..trial.restoring import fetch_archive, restore_artifacts
+from ..trial.work import SavedWork
+from .config import JobConfig
 from .tasks import TaskInJob
 
 KEPT = ".kept"
@@ -27,10 +32,59 @@ Removed = Callable[[str, float, str | None], Awaitable[None]]
 """Told when a sandbox is gone: its id, the seconds, or why it is not gone."""
 
 
+class Surroundings(Protocol):
+    """What places have in common: whose they are, and how their sandboxes are made."""
+
+    @property
+    def job(self) -> str:
+        """The job's name; a label."""
+        ...
+
+    @property
+    def folder(self) -> Path:
+        """The job's folder."""
+        ...
+
+    @property
+    def scratch(self) -> Path:
+        """Where places have their own folders while the engine runs."""
+        ...
+
+    @property
+    def config(self) -> JobConfig:
+        """As resolved."""
+        ...
+
+    @property
+    def log_id(self) -> str:
+        """Which log it belongs to; a label."""
+        ...
+
+    @property
+    def backend(self) -> SandboxBackend:
+        """What makes the sandboxes."""
+        ...
+
+    @property
+    def clock(self) -> Clock:
+        """For durations."""
+        ...
+
+    @property
+    def environ(self) -> Mapping[str, str]:
+        """What `${VAR}` in settings is taken from."""
+        ...
+
+    @property
+    def reaper(self) -> Reaper:
+        """Takes sandboxes that are done with."""
+        ...
+
+
 class Place:
     """Made for one execution. `sandbox` and `folders` are there once `start` has succeeded."""
 
-    def __init__(self, job: JobContext, task: TaskInJob, trial: str) -> None:
+    def __init__(self, job: Surroundings, task: TaskInJob, trial: str) -> None:
         self.job = job
         self.task = task
         self.trial = trial
@@ -106,6 +160,21 @@ class Place:
             ),
             *(WarningRaised(code=code, message=message) for code, message in self.sandbox.warnings),
         ]
+
+    async def start_restored(
+        self, work: SavedWork, blobs: BlobStore
+    ) -> list[SandboxStarted | SandboxFailed | WarningRaised]:
+        """Have a fresh sandbox that holds saved work, for a verifier; see `start`.
+
+        Raises BlobMissing and BlobAltered for work that is not there any more.
+        """
+        await self.make_scratch()
+        archive = await fetch_archive(work.archive, blobs, self.scratch)
+        told = await self.start("verifier", workspace=archive)
+        await to_thread.run_sync(archive.unlink)
+        if self.sandbox is not None and work.artifacts is not None:
+            await restore_artifacts(work.artifacts.artifacts, blobs, self.folders.artifacts)
+        return told
 
     async def _create(self, image: Image, solution: Path | None, workspace: Path | None) -> Sandbox:
         job, settings = self.job, self.settings
