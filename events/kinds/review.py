@@ -39,6 +39,10 @@ class ReviewStarted(Payload, frozen=True, kw_only=True):
     image_digest: str | None = None
     network: str
     notes: dict[str, list[str]] = {}
+    job: str | None = None
+    """The job whose trials are reviewed."""
+    single: bool = False
+    """`path` is the one trial's folder, not its job's."""
 
 
 class ReviewCompleted(Payload, frozen=True, kw_only=True):
@@ -50,6 +54,8 @@ class ReviewCompleted(Payload, frozen=True, kw_only=True):
     checks: dict[str, ReviewCheck]
     rubric_path: str | None = None
     notes: list[str] = []
+    criteria: list[str] = []
+    """The names of the rubric's criteria, in its order."""
 
 
 class ReviewFailed(Payload, frozen=True, kw_only=True):
@@ -62,6 +68,8 @@ class ReviewFailed(Payload, frozen=True, kw_only=True):
     rubric_path: str | None = None
     notes: list[str] = []
     reply: Json | None = None
+    criteria: list[str] = []
+    """The names of the rubric's criteria, in its order."""
 
 
 class ReviewFinished(Payload, frozen=True, kw_only=True):
