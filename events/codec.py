@@ -89,6 +89,18 @@ def decode_or_none(recorded: RecordedEvent) -> Event | None:
         raise
 
 
+def decode_known(recorded: RecordedEvent) -> Event | None:
+    """Like `decode`, but None for every unknown event.
+
+    For readers that look for some kinds, and make nothing of the whole that would be wrong without
+    the others.
+    """
+    try:
+        return decode(recorded)
+    except UnknownEvent:
+        return None
+
+
 def decode_as(recorded: RecordedEvent, shape: type[Shape]) -> Shape:
     """Only the fields that `shape` has; cheaper than `decode` for a fold that needs a few.
 
@@ -101,7 +113,7 @@ def decode_as(recorded: RecordedEvent, shape: type[Shape]) -> Shape:
         if recorded.schema == kind.schema:
             return cast("Shape", _shape_decoder(shape).decode(recorded.data))
         return msgspec.convert(_lifted(recorded, kind), shape)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise LogCorrupt(_where(recorded), f"data is no {recorded.kind}: {error}") from error
 
 

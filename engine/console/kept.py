@@ -8,7 +8,7 @@ from pathlib import Path
 
 from anyio import to_thread
 
-from ...events.codec import decode_or_none
+from ...events.codec import decode_known
 from ...events.kinds import SandboxRemoved, SandboxStarted
 from ...events.log import EventLog
 from ..errors import CommandRefused, ConfigError, SandboxGone
@@ -57,7 +57,7 @@ async def _kept_sandbox(log: EventLog, trial: str) -> SandboxStarted:
     """The trial's newest sandbox. Raises CommandRefused where it is not there any more."""
     sandbox: SandboxStarted | None = None
     for event in await log.read(f"trial/{trial}"):
-        match decode_or_none(event):
+        match decode_known(event):
             case SandboxStarted() as started:
                 sandbox = started
             case SandboxRemoved(kept=False):

@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 from anyio import to_thread
 
-from ...events.codec import decode_or_none
+from ...events.codec import decode_known
 from ...events.kinds import (
     AgentFailed,
     AgentFinished,
@@ -76,7 +76,7 @@ async def recorded_output(log: EventLog, trial: str, *, verifier: bool) -> Outpu
     cut: Output | None = None
     continued: str | None = None
     for event in await log.read(f"trial/{trial}"):
-        payload = decode_or_none(event)
+        payload = decode_known(event)
         if isinstance(payload, TrialStarted) and payload.continues is not None:
             continued = payload.continues.stream.removeprefix("trial/")
         elif isinstance(payload, ended):
@@ -96,7 +96,7 @@ async def _nothing(log: EventLog, trial: str, *, verifier: bool) -> str:
     begun, ended, _ = _VERIFIERS if verifier else _AGENTS
     lost = False
     for event in await log.read(f"trial/{trial}"):
-        payload = decode_or_none(event)
+        payload = decode_known(event)
         if isinstance(payload, begun):
             lost = True
         elif isinstance(payload, (*ended, TrialInterrupted)):
@@ -139,7 +139,7 @@ class _Ending:
     async def _new(self, kind: str, name: str) -> list[Event | None]:
         events = await self._log.read(f"{kind}/{name}", after=self._read[kind])
         self._read[kind] += len(events)
-        return [decode_or_none(event) for event in events]
+        return [decode_known(event) for event in events]
 
 
 async def _live_file(session: Session, trial: str, *, verifier: bool) -> Path | None:

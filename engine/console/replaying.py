@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from ...events.codec import decode_or_none
+from ...events.codec import decode_known
 from ...events.envelope import RecordedEvent
 from ...events.kinds import TrialAbandoned, TrialFinished, TrialStarted
 from ...projections.timeline import timeline_line
@@ -39,14 +39,14 @@ async def replay_trial(request: Request, trial: str, *, at: int | None, follow: 
 async def _follow(session: Session, trial: str) -> None:
     """Show what is there and what comes, until the trial has finished or was given up."""
     stream = f"trial/{trial}"
-    first = decode_or_none((await session.log.read(stream, limit=1))[0])
+    first = decode_known((await session.log.read(stream, limit=1))[0])
     streams = [stream]
     if isinstance(first, TrialStarted):
         streams.append(f"job/{first.job}")
     async for batch in session.log.subscribe(streams=streams):
         _show(session, [event for event in batch if event.stream == stream])
         for event in batch:
-            match decode_or_none(event):
+            match decode_known(event):
                 case TrialFinished():
                     return
                 case TrialAbandoned(trial=name, reason=reason) if name == trial:
@@ -58,10 +58,10 @@ async def _follow(session: Session, trial: str) -> None:
 
 async def _tell_cancelled(session: Session, events: Sequence[RecordedEvent]) -> None:
     """Who cancelled the trial, and why, which is in the job's stream."""
-    first = decode_or_none(events[0])
+    first = decode_known(events[0])
     if isinstance(first, TrialStarted) and any(
         isinstance(one, TrialFinished) and one.outcome == "cancelled"
-        for one in map(decode_or_none, events)
+        for one in map(decode_known, events)
     ):
         reason = await cancel_reason(session.log, first.job)
         if reason is not None:

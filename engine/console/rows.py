@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from ...events.codec import decode_or_none
+from ...events.codec import decode_known, decode_or_none
 from ...events.kinds import (
     AgentFinished,
     JobCancelled,
@@ -82,7 +82,7 @@ async def cancel_reason(log: EventLog, job: str) -> str | None:
     """Who cancelled the job last, and why, in words; null where nobody did."""
     told: str | None = None
     for event in await log.read(f"job/{job}"):
-        match decode_or_none(event):
+        match decode_known(event):
             case JobCancelled(author=author, reason=reason):
                 told = "cancelled" + (f" by {author}" if author else "")
                 told += f": {reason}" if reason else ""

@@ -10,10 +10,12 @@ from typing import Any
 import msgspec
 from anyio import to_thread
 
-from ...events.codec import decode_or_none
+from ...events.codec import decode_known
+from ...events.errors import LogCorrupt
 from ...events.kinds import JobCancelled, JobFinished, JobInterrupted, JobResumed, JobStarted
 from ..job.lock import is_owned
 from ..location import NotFound, job_folder, job_started
+from .failure import EXIT_FAILED, EXIT_OK
 from .kept import kept_trials
 from .lines import labels, summary_lines, trial_line, warning_lines
 from .rows import JobRows, cancel_reason, read_job, summary_of
@@ -124,7 +126,7 @@ async def _state(session: Session, job: str) -> str:
     state = "running"
     cancelled = False
     for event in await session.log.read(f"job/{job}"):
-        match decode_or_none(event):
+        match decode_known(event):
             case JobResumed():
                 state, cancelled = "running", False
             case JobInterrupted():
@@ -148,22 +150,27 @@ async def list_jobs(request: Request) -> int:
     """``trialog jobs``: the newest last."""
     async with opened(request) as session:
         names = [name.removeprefix("job/") for name in await session.log.streams("job/")]
-        rows = [await _job_row(session, name) for name in names]
+        rows = [row for name in names if (row := await _job_row(session, name)) is not None]
     terminal = request.terminal
     for row in rows if terminal.json else ():
         terminal.data(row)
-    if not terminal.json and not rows:
+    if not terminal.json and not names:
         terminal.line("no jobs yet; `trialog run TASK` makes the first")
-    elif not terminal.json:
+    elif not terminal.json and rows:
         for line in _table(rows):
             terminal.line(line)
-    return 0
+    return EXIT_OK if len(rows) == len(names) else EXIT_FAILED
 
 
-async def _job_row(session: Session, job: str) -> dict[str, Any]:
+async def _job_row(session: Session, job: str) -> dict[str, Any] | None:
+    """A job's row; null, and a message, where the log has what it can't be made of."""
     first = (await session.log.read(f"job/{job}", limit=1))[0]
-    started = await job_started(session.log, job)
-    summary = await summary_of(session.log, job)
+    try:
+        started = await job_started(session.log, job)
+        summary = await summary_of(session.log, job)
+    except LogCorrupt as corrupt:
+        session.terminal.message(f"error: job {escaped(job)}: {escaped(corrupt)}")
+        return None
     return {
         "job": job,
         "started_at": first.at,

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
-from ...events.codec import decode_or_none
+from ...events.codec import decode_known
 from ...events.kinds import JobCancelled, JobInterrupted
 from ...events.log import EventLog
 from .record import JobRecord
@@ -84,7 +84,7 @@ class Interruption:
         while True:
             for event in await log.read(self._record.stream, after=after):
                 after = event.version
-                if isinstance(decode_or_none(event), JobCancelled):
+                if isinstance(decode_known(event), JobCancelled):
                     self._say("the job was cancelled")
                     self.cancelled = self.draining = True
                     self.scope.cancel()

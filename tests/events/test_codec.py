@@ -9,7 +9,15 @@ import msgspec
 import pytest
 
 from trialog.events import codec
-from trialog.events.codec import UPCASTERS, decode, decode_as, decode_or_none, encode, storable
+from trialog.events.codec import (
+    UPCASTERS,
+    decode,
+    decode_as,
+    decode_known,
+    decode_or_none,
+    encode,
+    storable,
+)
 from trialog.events.envelope import RecordedEvent
 from trialog.events.errors import EventInvalid, LogCorrupt, UnknownEvent
 from trialog.events.kinds import (
@@ -56,6 +64,7 @@ def test_an_unknown_kind_or_schema_is_named(kind: str, schema: int) -> None:
     with pytest.raises(UnknownEvent):
         decode_as(row(kind, data, schema=schema), msgspec.defstruct("Nothing", []))
     assert None is decode_or_none(row(kind, data, schema=schema, ignorable=True))
+    assert None is decode_known(row(kind, data, schema=schema))
 
 
 def test_a_known_event_that_may_be_passed_over_is_decoded() -> None:
@@ -94,6 +103,17 @@ def test_a_fold_may_decode_only_what_it_needs() -> None:
 
     with pytest.raises(LogCorrupt, match="version 3"):
         decode_as(row("JobCancelled", '{"kind":"JobCancelled","reason":5}'), Reason)
+
+
+def test_data_that_is_nested_too_deeply_is_damage() -> None:
+    """No writer of ours stores such a thing; whoever did, it ends no reader."""
+    deep = '{"kind":"JobCancelled","reason":' + "[" * 100_000 + "]" * 100_000 + "}"
+    with pytest.raises(LogCorrupt, match="version 3"):
+        decode(row("JobCancelled", deep))
+    with pytest.raises(LogCorrupt, match="version 3"):
+        decode_as(row("JobCancelled", deep), Reason)
+    with pytest.raises(LogCorrupt, match="version 3"):
+        decode_as(row("JobCancelled", deep.replace("reason", "colour")), Reason)
 
 
 # Old schemas: JobInterrupted as it might have been, twice.

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import sqlite3
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from trialog.events.envelope import RecordedEvent
+from trialog.events.hashing import event_hash
 from trialog.events.log import EventLog
 from trialog.events.open import memory_log, open_log
 
@@ -43,3 +45,23 @@ def check_chain(events: list[RecordedEvent]) -> None:
         chained = previous + b"".join(len(r).to_bytes(8, "big") + r for r in raw)
         assert e.hash == hashlib.sha256(chained).digest()
         heads[e.stream] = (e.version, e.at, e.hash)
+
+
+def append_future(path: Path, stream: str, *, ignorable: bool = False) -> None:
+    """Append an event of a later release's kind to a log, with a true hash. It blocks."""
+    with sqlite3.connect(path) as db:
+        number, version, at, previous = db.execute(
+            "SELECT stream, version, at, hash FROM events "
+            "WHERE stream = (SELECT id FROM streams WHERE name = ?) ORDER BY version DESC",
+            (stream,),
+        ).fetchone()
+        ((position,),) = db.execute("SELECT max(position) FROM events")
+        fields: dict[str, Any] = {
+            "version": version + 1, "kind": "FutureThing", "schema": 1, "id": f"later-{position}",
+            "at": at, "causation": None, "ignorable": ignorable,
+            "data": '{"kind":"FutureThing","x":1}',
+        }  # fmt: skip
+        hash = event_hash(previous, stream=stream, **fields)
+        row = (position + 1, number, *fields.values(), hash)
+        db.execute(f"INSERT INTO events VALUES ({','.join('?' * len(row))})", row)
+    db.close()

@@ -434,6 +434,30 @@ async def test_a_killed_writers_log_on_a_read_only_mount(path: Path, tmp_path: P
     assert 5 == lines[0]["events"]
 
 
+def in_the_file_alone(path: Path) -> int:
+    """Events in the database file, without those that are only in the write-ahead log."""
+    db = sqlite3.connect(f"{path.as_uri()}?immutable=1", uri=True)
+    count: int = db.execute("SELECT count(*) FROM events").fetchone()[0]
+    db.close()
+    return count
+
+
+async def test_what_a_killed_writer_left_is_synced_once_more(path: Path, tmp_path: Path) -> None:
+    """Its last sync may have failed: what it left is on the disk before anything is built on it."""
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    async with open_log(path) as log:
+        await log.append("job/a", 2, events(3))
+        for name in ("trialog.db", "trialog.db-wal"):
+            (copy / name).write_bytes((tmp_path / name).read_bytes())
+    place = copy / "trialog.db"
+    assert 2 == await anyio.to_thread.run_sync(in_the_file_alone, place)
+
+    async with open_log(place) as log:
+        assert 5 == await log.last_position()
+        assert 5 == await anyio.to_thread.run_sync(in_the_file_alone, place)
+
+
 async def test_a_log_can_be_read_while_it_is_written(path: Path) -> None:
     """A reader of its own sees each append once it is acknowledged."""
     async with open_log(path) as writer, open_log(path, readonly=True) as reader:
