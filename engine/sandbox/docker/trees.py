@@ -8,16 +8,15 @@ import secrets
 import shutil
 import stat
 import tarfile
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path, PurePosixPath
 
 import anyio
-import zstandard
 from anyio import to_thread
 
 from ....events.kinds.parts import SkippedPath
-from ...archive import members, pack_folder, pack_tar
+from ...archive import members, pack_folder, pack_tar, tar_at
 from ...archive.headers import FILE, HARD_LINK, LINK
 from ...errors import SandboxError
 from ..protocol import Tree, TreeTooLarge
@@ -60,8 +59,12 @@ async def copy_file(
 
 
 async def restore(engine: Engine, container: str, path: str, archive: Path) -> None:
-    """Put a saved workspace into a folder of a container."""
-    await engine.write_tree(container, path, _unpacked(archive))
+    """Put a saved workspace into a folder of a container, which is not changed by anything else.
+
+    It goes in from the root on: an engine refuses links that lead out of the folder it unpacks
+    into, and leaves that folder's own mode and owner as they are.
+    """
+    await engine.write_tree(container, "/", _in_thread(tar_at(archive, path)))
 
 
 async def _check_way(engine: Engine, container: str, parts: list[str]) -> SkippedPath | None:
@@ -213,9 +216,7 @@ def _unpack_files(packed: Path, destination: Path, path: str) -> list[SkippedPat
     return skipped
 
 
-async def _unpacked(archive: Path) -> AsyncGenerator[bytes]:
-    """The bytes of a compressed tar, without its compression."""
-    with await to_thread.run_sync(open, archive, "rb") as file:
-        reader = zstandard.ZstdDecompressor().stream_reader(file)
-        while data := await to_thread.run_sync(reader.read, CHUNK):
-            yield data
+async def _in_thread(chunks: Iterator[bytes]) -> AsyncGenerator[bytes]:
+    """The chunks of a blocking iterator."""
+    while (data := await to_thread.run_sync(next, chunks, None)) is not None:
+        yield data

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from helpers.fakes import FakeBackend, FakeSandbox, passes
 from helpers.jobs import Watched, services, tasks
@@ -27,9 +28,16 @@ from trialog.engine.job.config import JobConfig
 from trialog.engine.job.environment import seal, unseal
 from trialog.engine.job.lock import own
 from trialog.engine.job.report import Notice, TrialEnded
-from trialog.engine.sandbox.protocol import Command, Exit, ImageRequest, SandboxSpec
+from trialog.engine.sandbox.protocol import (
+    Command,
+    Exit,
+    ImageRequest,
+    SandboxSpec,
+    TreeTooLarge,
+)
 from trialog.events.codec import decode
 from trialog.events.envelope import RecordedEvent
+from trialog.events.kinds import WarningRaised
 from trialog.events.log import EventLog
 from trialog.events.open import memory_log
 
@@ -476,6 +484,31 @@ async def test_unknown_job(tmp_path: Path) -> None:
     async with memory_log() as log:
         with pytest.raises(CommandRefused, match="2026"):
             await resume_job(services(log, FakeBackend(), tmp_path), "2026", Watched())
+
+
+async def test_a_workspace_over_the_limit(tmp_path: Path) -> None:
+    """It is graded but not saved, with a warning that says the limit and how to change it."""
+    backend = FakeBackend()
+
+    async def too_large(_: FakeSandbox) -> None:
+        raise TreeTooLarge(3 * 1024 * 1024)
+
+    backend.on_save = too_large
+    config = replace(CONFIG, workspace_cap_mb=3)
+    async with memory_log() as log:
+        given = await tasks(tmp_path / "t", 1)
+        await run_job(services(log, backend, tmp_path), config, given, Watched())
+        assert await payloads(log, "trial/", "WorkspaceSaved") == []
+        warnings = await payloads(log, "trial/", "WarningRaised")
+        assert [(w.code, w.message) for w in warnings if isinstance(w, WarningRaised)] == [
+            (
+                "workspace_not_saved",
+                "the workspace was not saved: it holds more than 3 MiB (--workspace-cap-mb); "
+                "the trial can't be graded again from it",
+            )
+        ]
+        (scored,) = await payloads(log, "trial/", "TrialScored")
+        assert scored.passed  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
