@@ -281,6 +281,11 @@ CATEGORIES: dict[str, Category] = {
         "Read the error, which names the app and the line; mend it, then run the task again.",
         "user",
     ),
+    "world_gone": Category(
+        "The engine stopped before a check had asked an app, and the app went away with it.",
+        "`trialog resume JOB` runs the agent again.",
+        "infrastructure",
+    ),
     "reward_tampered": Category(
         "Something the agent left in the reward's place can't be removed, so nothing was graded.",
         "Read the tamper entries in result.json.",

@@ -230,6 +230,10 @@ def step_mapping(replay: Replayed) -> dict[str, Any]:
     }
 
 
+class NotRecorded(QueryRefused):
+    """A question that has no recorded answer."""
+
+
 class RecordedQueries:
     """Answers queries from the record, in the order in which they were asked."""
 
@@ -237,14 +241,15 @@ class RecordedQueries:
         self._left = list(queries)
 
     def __call__(self, app: str, action: str, arguments: dict[str, Any]) -> Any:
-        """The recorded answer to the same question. Raises QueryRefused where there is none."""
+        """The recorded answer to the same question. Raises QueryRefused where it was refused, and
+        NotRecorded where there is none."""
         for number, query in enumerate(self._left):
             if (query.app, query.action, query.arguments) == (app, action, arguments):
                 del self._left[number]
                 if query.error is not None:
                     raise QueryRefused(query.error)
                 return query.answer
-        raise QueryRefused(
+        raise NotRecorded(
             f"app {app!r} was not asked for {action!r} with these arguments while the trial ran, "
             "so a replay can't answer; read `final`"
         )

@@ -9,11 +9,12 @@ from pathlib import Path
 from anyio import CancelScope, to_thread
 
 from ...projections.episode import episode_blobs, episode_data
+from ...projections.source import read_trial
 from ...projections.writer import JobFiles
 from ..errors import CommandRefused
 from ..hooks.protocol import Hooks
-from ..trial.load import replay
-from ..trial.record import TrialRecord, stream_of
+from ..trial.load import load_trial
+from ..trial.record import TrialRecord
 from ..trial.state import Stage
 from .conclusion import conclude_episode
 from .episode_loading import open_episode_task
@@ -28,8 +29,8 @@ async def conclude_reviewed(services: Services, hooks: Hooks, trial: str) -> Non
     whose agent has not finished.
     """
     log = services.log
-    events = await log.read(stream_of(trial))
-    state = replay(events)
+    events = await read_trial(log, trial)
+    state = await load_trial(log, trial)
     if state.stage is Stage.FINISHED or state.awaiting:
         return
     if state.started is None or state.stage < Stage.JUDGED:

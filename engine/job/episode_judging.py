@@ -15,8 +15,9 @@ from ...events.kinds import (
 )
 from ...events.kinds.parts import CriterionAsked, Target
 from ...events.values import escape
+from ...projections.episode import EpisodeData
 from ..authoring.verifiers import AgentVerifier
-from ..authoring.views import QueryRefused
+from ..authoring.views import NotRecorded, QueryRefused, RecordedQueries
 from ..hooks.protocol import AskApp, CheckGiven, HookSource, RewardGiven
 from ..judges.client import JudgeUnavailable
 from ..judges.judge import judge, unavailable_judge
@@ -113,10 +114,15 @@ class EpisodeJudging:
             if self._history.record.state.verifying != source.name:  # else it was cut off
                 self._history.note(_started(source))
             begun = self._history.job.clock.monotonic()
-            ask = None if world is None else self._ask(source, world, None)
-            given = await self._hooks.check(source, self._episode.data(), ask)
+            data = self._episode.data()
+            gone = WorldGone(source.name, data) if world is None else None
+            ask = self._ask(source, world, None) if world is not None else gone
+            given = await self._hooks.check(source, data, ask)
             duration = round(self._history.job.clock.monotonic() - begun, 6)
-            self._episode.told(_verdict(source, given, duration))
+            verdict = _verdict(source, given, duration)
+            if gone is not None and gone.missed is not None:
+                verdict = _ungiven(source, gone.missed, duration)
+            self._episode.told(verdict)
         for verifier in self._task.judges:
             if verifier.name not in judged:
                 await self._judge(verifier)
@@ -222,6 +228,36 @@ def _reward(
             value=given.value, weight=source.weight, space="action",
         )
     ]  # fmt: skip
+
+
+class WorldGone:
+    """Answers a check of a recorded episode from the log, and notes what only the apps could say.
+
+    A check that asks for more can't be believed, whatever it makes of the refusal.
+    """
+
+    def __init__(self, verifier: str, episode: EpisodeData) -> None:
+        own = [q for q in episode.queries if q.verifier == verifier and q.step is None]
+        self._recorded = RecordedQueries(own)
+        self.missed: str | None = None
+        """The first question without an answer."""
+
+    async def __call__(self, app: str, action: str, arguments: dict[str, Any]) -> Any:
+        """See AskApp."""
+        try:
+            return self._recorded(app, action, arguments)
+        except NotRecorded:
+            self.missed = self.missed or f"{app}.{action}"
+            raise
+
+
+def _ungiven(source: HookSource, question: str, duration: float) -> VerifierFailed:
+    return VerifierFailed(
+        verifier=source.name, verifier_kind="deterministic", version=source.version,
+        digest=source.digest, weight=source.weight,
+        error=f"its check asks {question}, and the apps went away when the engine stopped",
+        category="world_gone", infrastructure=True, duration=duration,
+    )  # fmt: skip
 
 
 def _started(source: HookSource) -> VerifierStarted:

@@ -9,6 +9,8 @@ from ...events.kinds.job import TaskSnapshot
 from ...events.values import blob_ref
 from ..authoring.environment import Environment
 from ..authoring.verifiers import AgentVerifier, HumanVerifier
+from ..hooks.protocol import HookSource
+from ..projects.manifests import TOTAL_REWARD
 from ..projects.resources import ProjectAgent, ProjectTask
 from ..projects.snapshot import pack_project_task, unpack_project_task
 from ..worlds.source import WorldSource
@@ -29,6 +31,7 @@ def pack_episode_task(task: ProjectTask, agents: Sequence[ProjectAgent] = ()) ->
         layout="project",
         snapshot=blob_ref(packed),
         files=task.verifier_files(),
+        asking=[each.name for each in task.verifiers if each.source and may_ask(each.source)],
     )
     return from_project(task, snapshot, packed)
 
@@ -60,6 +63,11 @@ def from_project(
         },
         digests={each.name: each.digest for each in task.verifiers},
     )
+
+
+def may_ask(source: HookSource) -> bool:
+    """Whether the verifier's check may ask the apps, and so needs them alive."""
+    return source.queries and isinstance(source.check, str) and source.check != TOTAL_REWARD
 
 
 def _limits(task: ProjectTask) -> Environment:

@@ -9,6 +9,7 @@ from ...events.kinds import ActionTaken, AppQueried, EnvironmentReset, EpisodeEn
 from ...events.kinds.parts import AppState, StateChange
 from ...events.values import INLINE_LIMIT, Json, escape
 from ...projections.episode import EpisodeData, EpisodeFold, TaskData, episode_blobs
+from ...projections.source import read_trial
 from ..stored import store_text
 from ..worlds.changes import StateRecorder
 from ..worlds.world import Acted, WorldReset
@@ -34,8 +35,8 @@ class EpisodeRecord:
         """Apps whose state is shared with others."""
 
     async def load(self) -> None:
-        """Take in what the log has of the episode, of an execution that goes on."""
-        events = await self._history.job.log.read(self._history.record.stream)
+        """Take in what the log has of the episode, here or where this execution goes on from."""
+        events = await read_trial(self._history.job.log, self._history.trial)
         for ref in episode_blobs(events):
             self._blobs[ref.blob] = await self._log_blobs.get(ref)
         for event in events:

@@ -22,7 +22,9 @@ from ...events.kinds.parts import Limits
 from ..authoring.policy import Action, Answer
 from ..errors import SandboxError
 from ..trial.decide import Conclude
+from ..trial.record import stream_of
 from ..trial.state import TrialState
+from ..trial.work import find_episode
 from ..worlds.protocol import WorldClient
 from ..worlds.world import Acted, AppFault
 from .context import JobContext
@@ -73,7 +75,17 @@ class EpisodeTrial(History):
         if planned.action == "run":
             await self._run()
         else:
+            if not planned.same_stream:
+                await self._go_on_from(planned.trial)
             await self.judging.finish_stored()
+        await self.settle()
+
+    async def _go_on_from(self, trial: str | None) -> None:
+        """Begin with the episode that an earlier execution recorded."""
+        assert trial is not None
+        found = await find_episode(self.job.log, stream_of(trial))
+        self.record.state = found.state
+        self.begin(self.task.snapshot.digest, seed=found.seed, continues=found.place)
         await self.settle()
 
     async def _run(self) -> None:

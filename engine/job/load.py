@@ -33,7 +33,9 @@ async def load_job(log: EventLog, job: str) -> JobState:
     return state
 
 
-async def load_execution(log: EventLog, job: JobState, scheduled: TrialScheduled) -> Execution:
+async def load_execution(
+    log: EventLog, job: JobState, scheduled: TrialScheduled, asking: list[str]
+) -> Execution:
     """One try at a slot, as the log has it."""
     state = await load_trial(log, scheduled.trial)
     saved = state.workspace
@@ -42,6 +44,7 @@ async def load_execution(log: EventLog, job: JobState, scheduled: TrialScheduled
         state=state,
         abandoned=scheduled.trial in job.abandoned,
         pruned=saved is not None and saved.archive.blob in job.pruned,
+        asking=asking,
     )
 
 
@@ -62,10 +65,12 @@ async def plan(log: EventLog, job: JobState, only: str | None) -> JobPlan:
     planned: list[PlannedSlot] = []
     executions: dict[str, list[Execution]] = {}
     images: dict[str, str] = {}
+    asking = {task.task: task.asking for task in job.started.tasks}
     for slot in job_state.slots(config, [task.task for task in job.started.tasks]):
         key = slot_key(slot)
         tries = [
-            await load_execution(log, job, scheduled) for scheduled in job.executions.get(key, [])
+            await load_execution(log, job, scheduled, asking[slot.task])
+            for scheduled in job.executions.get(key, [])
         ]
         for execution in tries:
             sandbox = execution.state.sandbox

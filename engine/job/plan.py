@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from ...events.codes import CATEGORIES
-from ...events.kinds import TrialScheduled
+from ...events.kinds import TrialScheduled, VerifierScored
 from ...events.kinds.parts import Slot
 from ..trial.state import Stage, TrialState
 
@@ -23,6 +23,8 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     abandoned: bool = False
     pruned: bool = False
     """Its saved workspace was given up."""
+    asking: list[str] = []
+    """Verifiers of its task whose checks may ask the apps."""
 
 
 class PlannedSlot(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +54,9 @@ def retried(category: str, retry_on: Sequence[str] | None) -> bool:
     """Whether a category is run again within a job by itself."""
     if retry_on is not None:
         return category in retry_on
-    return category in {"sandbox_failed", "start_timeout", "sandbox_lost", "transfer_failed"}
+    return category in {
+        "sandbox_failed", "start_timeout", "sandbox_lost", "transfer_failed", "world_gone",
+    }  # fmt: skip
 
 
 def plan_slot(
@@ -80,6 +84,13 @@ def plan_slot(
     if only is not None:
         reason = f"not chosen by --only {only}"
         return PlannedSlot(slot=slot, action="leave", reason=reason, trial=trial)
+    if last.state.stage is Stage.NEW and len(living) > 1:
+        # What it was to go on from is there as before.
+        before = living[-2]
+        if before.state.stage is Stage.FINISHED:
+            planned = _finished(slot, before, before.scheduled.trial, None)
+            if planned.action == "grade":
+                return planned
     return _unfinished(slot, last, trial)
 
 
@@ -120,6 +131,11 @@ def _finished(slot: Slot, last: Execution, trial: str, only: str | None) -> Plan
                     f"unscored ({category}): the verifier was at fault and would fail again; "
                     "mend the test, then `trialog run --from JOB`",
                 )
+            if category == "world_gone":
+                return planned("run", f"unscored ({category}): {state.unscored.error}")
+            if state.episode:
+                again = f"unscored ({category}): its recorded episode is judged again"
+                return planned("grade", again + _unless_asked(last))
             if gap := _not_gradable(last):
                 return planned("run", f"unscored ({category}), and {gap}")
             return planned("grade", f"unscored ({category}): its saved work is graded again")
@@ -148,6 +164,10 @@ def _unfinished(slot: Slot, last: Execution, trial: str) -> PlannedSlot:
         names = ", ".join(asked.verifier for asked in last.state.awaiting)
         reason = f"it waits for the review of {names}; `trialog human open {trial}` shows it"
         return planned("leave", reason, False)
+    judging = Stage.STOPPED <= stage <= Stage.JUDGED and not last.state.submitted
+    if last.state.episode and judging:
+        missing = "the episode is recorded; only verdicts are missing"
+        return planned("grade", missing + _unless_asked(last), True)
     if stage >= Stage.JUDGED or last.state.agent_failed is not None:
         return planned("finish", "all verdicts are in; only the end is missing", True)
     if stage < Stage.STOPPED:
@@ -156,11 +176,18 @@ def _unfinished(slot: Slot, last: Execution, trial: str) -> PlannedSlot:
         return planned(
             "run", f"cut off at stage {stage.name.lower()}, before work was saved", False
         )
-    if last.state.episode:
-        return planned("grade", "the episode is recorded; only verdicts are missing", True)
     if gap := _not_gradable(last):
         return planned("run", f"cut off at stage {stage.name.lower()}, and {gap}", False)
     return planned("grade", "the agent had finished and its work is saved", True)
+
+
+def _unless_asked(execution: Execution) -> str:
+    """What may yet make the agent run again: checks that are missing and ask apps that are gone."""
+    given = {v.verifier for v in execution.state.verdicts if isinstance(v, VerifierScored)}
+    names = [name for name in execution.asking if name not in given]
+    if not names:
+        return ""
+    return f" (and the agent runs again if {' or '.join(names)} asks the apps, which are gone)"
 
 
 def _not_gradable(execution: Execution) -> str | None:

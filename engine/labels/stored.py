@@ -170,6 +170,9 @@ class _Reading:
             case HumanReviewSubmitted():
                 self._reviews[payload.verifier] = payload
                 self._take_own(payload)
+            case VerifierStarted(verifier=name) if name == self._verifier:
+                self._replies.pop(None, None)  # it judges anew: replies that failed hold no more
+                self._take_own(payload)
             case JudgeSampled(verifier=name) if name == self._verifier:
                 self._replies.setdefault(payload.applied, []).append(payload)
             case (

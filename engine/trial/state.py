@@ -140,7 +140,10 @@ def evolve(state: TrialState, event: TrialEvent) -> TrialState:
     state = replace(state, version=state.version + 1)
     match event:
         case TrialStarted():
-            return replace(state, stage=Stage.STARTED, started=event)
+            stage = Stage.STARTED
+            if state.episode:  # of the execution that this one goes on from
+                stage = Stage.JUDGED if state.verdicts else Stage.STOPPED
+            return replace(state, stage=stage, started=event)
         case SandboxStarted():
             stage = state.stage if event.purpose == "verifier" else Stage.SANDBOX
             return replace(state, stage=stage, sandbox=event, interrupted=False)
@@ -219,6 +222,21 @@ def _failed(
     error = f"{text} (at {event.line})" if event.line else text
     one = HookFailure(verifier=event.verifier, hook=hook, steps=int(reward), error=error)
     return (*known, one)
+
+
+def judged_again(state: TrialState) -> TrialState:
+    """What an execution begins with that goes on from this one's recorded episode.
+
+    What verifiers have scored holds; those that failed have yet to judge.
+    """
+    return TrialState(
+        episode=True,
+        agent_finished=state.agent_finished,
+        verdicts=tuple(v for v in state.verdicts if isinstance(v, VerifierScored)),
+        hook_failures=state.hook_failures,
+        tools=state.tools,
+        warnings=state.warnings,
+    )
 
 
 def fold(events: Iterable[TrialEvent], state: TrialState | None = None) -> TrialState:

@@ -1,15 +1,16 @@
-"""Saved work: what an execution needs of an earlier one, or of its own past, to be graded."""
+"""Saved work and recorded episodes: what an execution needs of an earlier one to be graded."""
 
 from __future__ import annotations
 
 import msgspec
 
-from ...events.kinds import ArtifactsSaved
+from ...events.kinds import ArtifactsSaved, TrialUnscored
 from ...events.kinds.parts import Continues
 from ...events.log import EventLog
 from ...events.values import BlobRef
 from ..errors import CommandRefused
-from .load import replay
+from .load import load_stream, replay
+from .state import TrialState, judged_again
 
 DEPTH = 64
 """Executions in a chain after which something is wrong."""
@@ -49,3 +50,28 @@ async def find_saved_work(log: EventLog, stream: str) -> SavedWork:
             break
         stream, until = state.started.continues.stream, state.started.continues.version
     raise CommandRefused(f"stream {stream!r} has no saved workspace to grade")
+
+
+class RecordedEpisode(msgspec.Struct, frozen=True, kw_only=True):
+    """An episode that an earlier execution recorded to its end, and could not get judged."""
+
+    place: Continues
+    """Behind all that verifiers said of it."""
+    state: TrialState
+    """What the execution that judges it again begins with."""
+    seed: int | None
+
+
+async def find_episode(log: EventLog, stream: str) -> RecordedEpisode:
+    """The episode of an execution that is finished and unscored. Raises CommandRefused."""
+    recorded = await log.read(stream)
+    end = next((e for e in recorded if e.kind == TrialUnscored.__name__), None)
+    version = 0 if end is None else end.version - 1
+    state = await load_stream(log, stream, until=version)
+    if not state.episode or state.started is None:
+        raise CommandRefused(f"stream {stream!r} has no recorded episode to judge")
+    return RecordedEpisode(
+        place=Continues(stream=stream, version=version, hash=recorded[version - 1].hash.hex()),
+        state=judged_again(state),
+        seed=state.started.seed,
+    )

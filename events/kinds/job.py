@@ -26,6 +26,8 @@ class TaskSnapshot(Part, frozen=True, kw_only=True):
     """Of the build context, which is not in the snapshot."""
     files: dict[str, str] = {}
     """SHA-256 of each verifier file by its path."""
+    asking: list[str] = []
+    """Verifiers whose checks may ask the apps, and so need them alive."""
 
 
 class AgentSnapshot(Part, frozen=True, kw_only=True):

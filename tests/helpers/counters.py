@@ -12,7 +12,7 @@ from trialog.engine.authoring.app import App, action
 from trialog.engine.authoring.environment import Environment
 from trialog.engine.authoring.policy import Action, Answer
 from trialog.engine.authoring.task import TaskView
-from trialog.engine.authoring.views import Episode, HindsightTrial
+from trialog.engine.authoring.views import Episode, HindsightTrial, QueryRefused
 from trialog.engine.hooks.protocol import (
     AskApp,
     CheckGiven,
@@ -123,7 +123,10 @@ class TellsHooks:
         """See Hooks."""
         self.calls.append("check")
         if ask is not None and self.question:
-            self.answers.append(await ask(*self.question))
+            try:
+                self.answers.append(await ask(*self.question))
+            except QueryRefused as refused:
+                return CheckGiven(fault=HookFault(error=str(refused)))
         said = self.check_with(Episode(episode))
         return CheckGiven(fault=said) if isinstance(said, HookFault) else CheckGiven(score=said)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,17 @@ from helpers.counters import TellsHooks
 from helpers.dying import DyingLog, died
 from helpers.fakes import FakeBackend
 from helpers.jobs import Watched, services
-from trialog.engine.job.api import Services, resume_job, run_job
+from helpers.judges import FakeClient
+from trialog.engine.job.api import Services, plan_resume, resume_job, run_job
 from trialog.engine.job.conclude_reviewed import conclude_reviewed
 from trialog.engine.job.config import JobConfig
 from trialog.engine.job.episode_loading import pack_episode_task
 from trialog.engine.job.episode_task import EpisodeTask
 from trialog.engine.job.policies import PolicyAgent
+from trialog.engine.judges.client import CallFailed
 from trialog.engine.people.decide import Scores, Submission
 from trialog.engine.people.submit import submit
+from trialog.engine.people.waiting import waiting
 from trialog.engine.projects.project import load_project
 from trialog.engine.projects.template import init_project
 from trialog.events.log import EventLog
@@ -44,17 +48,20 @@ criteria:
 """
 
 
-def project(root: Path, *, asks: bool = False, person: bool = False) -> EpisodeTask:
-    """The task of a new project: its verifier asks the app questions, or a person has a say."""
+def project(
+    root: Path, *, asks: bool = False, judge: bool = False, person: bool = False
+) -> EpisodeTask:
+    """The task of a new project: its verifier asks the app questions, or others have a say."""
     init_project(root)
+    for name, manifest, wanted in (("quality", JUDGE, judge), ("customer", PERSON, person)):
+        if wanted:
+            (root / "verifiers" / name).mkdir()
+            (root / "verifiers" / name / "verifier.yaml").write_text(manifest)
+            task = root / "tasks" / "count-to-ten" / "task.yaml"
+            task.write_text(task.read_text().replace("[reached", f"[reached, {name}"))
     if asks:
         verify = root / "verifiers" / "reached" / "verify.py"
         verify.write_text(verify.read_text().replace("\ndef reward(", "\ndef old(") + ASKING)
-    if person:
-        (root / "verifiers" / "customer").mkdir()
-        (root / "verifiers" / "customer" / "verifier.yaml").write_text(PERSON)
-        task = root / "tasks" / "count-to-ten" / "task.yaml"
-        task.write_text(task.read_text().replace("[reached]", "[reached, customer]"))
     loaded = load_project(root)
     agent = loaded.agent("steady")
     packed = pack_episode_task(loaded.task("count-to-ten"), [agent])
@@ -63,19 +70,32 @@ def project(root: Path, *, asks: bool = False, person: bool = False) -> EpisodeT
     )
 
 
-def hooks() -> TellsHooks:
+JUDGE = """\
+name: quality
+version: 0.1.0
+kind: agent
+model: m-latest
+instructions: Judge the counting.
+criteria:
+  - {name: clear, description: "Is it?"}
+"""
+GOOD = '{"clear": {"reason": "it is", "score": 1}}'
+
+
+def hooks(*, ask: bool = False) -> TellsHooks:
     """A reward for every step, a score of 1, and credit for the last step."""
     return TellsHooks(
         hindsight=lambda trial: [trial.credit(trial.steps()[-1], 0.5)],
-        question=("counter", "look", {}),
+        question=("counter", "look", {}) if ask else None,
     )
 
 
 def made(log: EventLog, folder: Path, task: EpisodeTask) -> Services:
     """What the job needs; its policies are those that came with the task."""
     return msgspec.structs.replace(
-        services(log, FakeBackend(), folder), hooks=hooks(), policies=task.policies
-    )
+        services(log, FakeBackend(), folder), policies=task.policies,
+        hooks=hooks(ask=task.sources[0].queries),
+    )  # fmt: skip
 
 
 async def run_until_death(log: EventLog, folder: Path, task: EpisodeTask, appends: int) -> bool:
@@ -134,7 +154,7 @@ def check_once(found: dict[str, list[Any]]) -> None:
         assert all(count[kind] <= 1 for kind in ONCE), count
         if count["TrialFinished"]:
             assert count["StepRewarded"] == count["ActionTaken"] == 8
-            assert count["HindsightCredited"] == 1
+            assert count["HindsightCredited"] == count["TrialScored"]
 
 
 @pytest.mark.parametrize("asks", [False, True])
@@ -154,12 +174,16 @@ async def test_dead_at_every_append(tmp_path: Path, asks: bool) -> None:
         check_once(after)
         scored = [name for name, events in after.items() if kinds(events)["VerifierScored"]]
         assert len(scored) == 2
-        # An episode that is recorded to its end is judged as it is; nobody plays it again.
-        recorded = {name for name, events in before.items() if kinds(events)["ProcessesKilled"]}
+        # An episode that is recorded to its end is judged as it is; nobody plays it again, unless
+        # its check asks the app, which went away with the engine.
+        enough = "VerifierScored" if asks else "ProcessesKilled"
+        recorded = {name for name, events in before.items() if kinds(events)[enough]}
         assert recorded <= set(scored)
         again += len(after) > 2
         folders = [f for f in result.folder.iterdir() if (f / "result.json").exists()]
-        assert {f"trial/{f.name}" for f in folders} == set(scored)
+        ended = {name for name, events in after.items() if kinds(events)["TrialFinished"]}
+        assert {f"trial/{f.name}" for f in folders} == ended
+        assert ended == set(scored) or asks
         if lived:
             break
     else:
@@ -251,3 +275,135 @@ async def test_dead_after_the_last_review(tmp_path: Path) -> None:
     else:
         pytest.fail("the trial was never concluded without a death")
     assert appends >= 2
+
+
+DOWN = CallFailed("the endpoint answered 503", "unreachable", status=503)
+ONE = msgspec.structs.replace(CONFIG, attempts=1)
+
+
+async def judged_by_nobody(
+    log: EventLog, folder: Path, task: EpisodeTask, told: TellsHooks
+) -> tuple[Services, str, str]:
+    """Run one trial while the judge's endpoint is down: the services, the job and the trial."""
+    given = msgspec.structs.replace(made(log, folder, task), hooks=told)
+    down = msgspec.structs.replace(given, judge_client=FakeClient(DOWN))
+    result = await run_job(down, ONE, [task], Watched())
+    assert result.summary["counts"]["unscored"] == 1
+    (stream,) = await streams(log)
+    return given, result.job, stream.removeprefix("trial/")
+
+
+async def test_only_the_verifiers_that_failed_judge_again(tmp_path: Path) -> None:
+    """A judge that was down judges the recorded episode: no agent acts, no check is made anew."""
+    task = await to_thread.run_sync(lambda: project(tmp_path / "project", judge=True))
+    told = hooks()
+    async with memory_log() as log:
+        given, job, first = await judged_by_nobody(log, tmp_path, task, told)
+        assert told.calls.count("check") == 1
+        (planned,) = await plan_resume(given, job, only=None)
+        assert (planned.action, planned.same_stream) == ("grade", False)
+        assert "judge_failed" in planned.reason
+        assert "its recorded episode is judged again" in planned.reason
+
+        up = msgspec.structs.replace(given, judge_client=FakeClient(GOOD))
+        result = await resume_job(up, job, Watched())
+        (second,) = {name.removeprefix("trial/") for name in await streams(log)} - {first}
+        events = (await streams(log))[f"trial/{second}"]
+    assert [event.kind for event in events] == [
+        "TrialStarted", "VerifierStarted", "JudgeSampled", "VerifierScored", "TrialScored",
+        "HindsightCredited", "TrialFinished",
+    ]  # fmt: skip
+    assert told.calls.count("check") == 1
+    assert result.summary["counts"] | {"passed": 1, "unscored": 0} == result.summary["counts"]
+    written = json.loads((result.folder / second / "result.json").read_bytes())
+    assert [(v["name"], v["score"]) for v in written["verifiers"]] == [
+        ("reached", 1.0), ("quality", 1.0),
+    ]  # fmt: skip
+    assert written["continues"]["stream"] == f"trial/{first}"
+    assert (written["n_steps"], written["execution"], written["outcome"]) == (8, 2, "scored")
+    lines = (result.folder / second / "rewards.jsonl").read_text().splitlines()
+    sources = Counter(json.loads(line)["source"] for line in lines)
+    assert sources == {"step": 8, "verifier": 1, "judge": 1, "hindsight": 1}
+
+
+async def test_dead_while_a_recorded_episode_is_judged_again(tmp_path: Path) -> None:
+    """Wherever the engine dies on the way, the next resume ends it, with nothing done twice."""
+    task = await to_thread.run_sync(lambda: project(tmp_path / "project", judge=True))
+    for appends in range(1, 50):
+        folder = tmp_path / str(appends)
+        async with memory_log() as log:
+            given, job, first = await judged_by_nobody(log, folder, task, hooks())
+            dying: EventLog = DyingLog(log, appends)  # type: ignore[assignment]
+            lived = True
+            try:
+                up = msgspec.structs.replace(given, log=dying, judge_client=FakeClient(GOOD, GOOD))
+                await resume_job(up, job, Watched())
+            except BaseException as error:
+                if not died(error):
+                    raise
+                lived = False
+            up = msgspec.structs.replace(given, judge_client=FakeClient(GOOD, GOOD))
+            result = await resume_job(up, job, Watched())
+            after = await streams(log)
+        assert result.summary["counts"]["passed"] == 1
+        del after[f"trial/{first}"]
+        assert sum(kinds(events)["TrialScored"] for events in after.values()) == 1
+        assert not any(kinds(events)["ActionTaken"] for events in after.values())
+        assert all(kinds(events)[kind] <= 1 for events in after.values() for kind in ONCE)
+        if lived:
+            break
+    else:
+        pytest.fail("the job never lived to its end")
+    assert appends > 4
+
+
+async def test_people_have_their_say_after_a_judge_that_was_down(tmp_path: Path) -> None:
+    """An episode that is judged again waits for its people like any other, and is then scored."""
+    task = await to_thread.run_sync(lambda: project(tmp_path / "project", judge=True, person=True))
+    async with memory_log() as log:
+        given, job, first = await judged_by_nobody(log, tmp_path, task, hooks())
+        up = msgspec.structs.replace(given, judge_client=FakeClient(GOOD))
+        result = await resume_job(up, job, Watched())
+        (second,) = {name.removeprefix("trial/") for name in await streams(log)} - {first}
+        assert [wanted.trial for wanted in await waiting(log, job)] == [second]
+
+        async def conclude(name: str) -> None:
+            await conclude_reviewed(given, hooks(), name)
+
+        said = Submission(verifier="customer", scores=Scores(only=1.0), reviewer="ann")
+        await submit(log, second, said, clock=given.clock, ids=given.ids, conclude=conclude)
+    written = json.loads((result.folder / second / "result.json").read_bytes())
+    assert {v["name"]: v["score"] for v in written["verifiers"]} == {
+        "reached": 1.0, "quality": 1.0, "customer": 0.5,
+    }  # fmt: skip
+    assert written["score"] == pytest.approx(2.5 / 3)
+
+
+async def test_a_check_that_asks_needs_its_world(tmp_path: Path) -> None:
+    """Where the engine died before a check had asked its app, the agent runs again, and why is
+    told before and after; what a check had asked already is answered from the log."""
+    task = await to_thread.run_sync(lambda: project(tmp_path / "project", asks=True))
+    met = 0
+    for appends in range(1, 40):
+        folder = tmp_path / str(appends)
+        async with memory_log() as log:
+            if not await run_until_death(log, folder, task, appends):
+                break
+            before = await streams(log)
+            cut = [
+                name for name, events in before.items()
+                if kinds(events)["ProcessesKilled"] and kinds(events)["AppQueried"] == 8
+            ]  # fmt: skip
+            given, job = made(log, folder, task), await job_of(log)
+            plans = await plan_resume(given, job, only=None)
+            await resume_job(given, job, Watched())
+            after = await streams(log)
+        for stream in cut:
+            met += 1
+            (planned,) = [p for p in plans if p.trial == stream.removeprefix("trial/")]
+            assert planned.action == "grade"
+            assert "the agent runs again if reached asks the apps" in planned.reason
+            assert kinds(after[stream])["VerifierFailed"] == 1
+            assert "world_gone" in after[stream][-2].data
+            assert len(after) == 3  # another execution of that slot
+    assert met

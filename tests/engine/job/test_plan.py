@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from trialog.engine.job.plan import Execution, plan_slot, retried
@@ -9,6 +11,7 @@ from trialog.engine.trial.state import TrialState, fold
 from trialog.events.kinds import (
     AgentFinished,
     AgentStarted,
+    EpisodeEnded,
     HumanReviewRequested,
     HumanReviewSubmitted,
     ProcessesKilled,
@@ -20,6 +23,7 @@ from trialog.events.kinds import (
     TrialScored,
     TrialStarted,
     TrialUnscored,
+    VerifierScored,
     VerifierStarted,
     WorkspaceHardened,
     WorkspaceSaved,
@@ -52,7 +56,7 @@ def saved(outside: list[str] | None) -> WorkspaceSaved:
     )
 
 
-def execution(events: list[TrialEvent], number: int = 1, **more: bool) -> Execution:
+def execution(events: list[TrialEvent], number: int = 1, **more: Any) -> Execution:
     """An execution with these events."""
     scheduled = TrialScheduled(trial=f"t__{number}", slot=SLOT, execution=number)
     return Execution(scheduled=scheduled, state=fold(events), **more)
@@ -120,6 +124,53 @@ def test_last_execution_decides() -> None:
     """An earlier unscored execution does not count beside a later result."""
     both = [execution(ended(LOST, "unscored"), 1), execution(REAL_ZERO, 2)]
     assert plan_slot(SLOT, both, None).action == "keep"
+
+
+def test_a_grading_that_never_began_is_planned_again() -> None:
+    """An execution that was to grade saved work and never began does not cost that work."""
+    planned = plan_slot(SLOT, [execution(ended(LOST, "unscored"), 1), execution([], 2)], None)
+    assert (planned.action, planned.trial, planned.same_stream) == ("grade", "t__1", False)
+
+
+EPISODE: list[TrialEvent] = [
+    STARTED, SANDBOX, AGENT, EpisodeEnded(apps={}, terminated=False, truncated=False), DONE, KILLED,
+]  # fmt: skip
+CHECKING = VerifierStarted(verifier="a", verifier_kind="deterministic", digest="d", weight=1.0)
+CHECKED = VerifierScored(
+    verifier="a", verifier_kind="deterministic", digest="d", weight=1.0, score=1.0,
+    source="verifier", duration=0.0,
+)  # fmt: skip
+
+
+def unjudged(category: str) -> list[TrialEvent]:
+    """A recorded episode whose judging failed for no fault of a verifier's."""
+    lost = TrialUnscored(error="a asks", category=category, infrastructure=True)
+    return [*EPISODE, CHECKING, CHECKED, lost, TrialFinished(outcome="unscored")]
+
+
+@pytest.mark.parametrize(
+    ("events", "action", "same", "words"),
+    [
+        (EPISODE[:4], "run", False, "stage agent"),
+        (EPISODE, "grade", True, "only verdicts are missing"),
+        ([*EPISODE, CHECKING, CHECKED], "grade", True, "only verdicts are missing"),
+        (unjudged("judge_failed"), "grade", False, "its recorded episode is judged again"),
+        (unjudged("world_gone"), "run", False, "a asks"),
+    ],
+)
+def test_plan_of_an_episode(events: list[TrialEvent], action: str, same: bool, words: str) -> None:
+    """A recorded episode is judged, and played again only where a check needs its world."""
+    planned = plan_slot(SLOT, [execution(events)], None)
+    assert (planned.action, planned.same_stream) == (action, same)
+    assert words in planned.reason
+
+
+def test_a_check_that_may_ask_is_named() -> None:
+    """The plan names checks that may need the world, unless they have answered."""
+    known = execution(EPISODE, asking=["a", "b"])
+    assert "if a or b asks the apps" in plan_slot(SLOT, [known], None).reason
+    known = execution([*EPISODE, CHECKING, CHECKED], asking=["a"])
+    assert "asks" not in plan_slot(SLOT, [known], None).reason
 
 
 def test_pruned_workspace_is_not_graded() -> None:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from helpers.given import Item, recorded, scored, started, step_rewarded
 from helpers.training import called, credit, labelled, played, ran, step
 from trialog.engine.authoring.views import Credit
@@ -28,6 +30,7 @@ from trialog.events.kinds import (
     StepRewardFailed,
     VerifierApplied,
     VerifierFailed,
+    VerifierStarted,
 )
 from trialog.events.kinds.parts import Usage
 from trialog.events.values import blob_ref
@@ -252,6 +255,9 @@ def test_people_and_judges() -> None:
     assert [reply] == stored([started(), reply, later], "judge").replies
     assert [later] == stored([started(), later], "judge").replies
     assert [] == stored([started()], "judge").replies
+    again = VerifierStarted(verifier="judge", verifier_kind="agent", digest="d", weight=1.0)
+    anew = replace(reply, reply="{ }")
+    assert [anew] == stored([started(), again, reply, again, anew], "judge").replies
 
 
 def test_states_of_a_trial() -> None:
