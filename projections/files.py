@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -10,6 +10,8 @@ from ..events.errors import LogCorrupt, LogError, said
 from ..events.kinds import VerifierFailed, VerifierScored
 from ..events.values import BlobRef
 from .document import document
+from .regrade import regrade
+from .regrades import Regrade
 from .result import result
 from .rewards import rewards
 from .steps import state_blobs, steps
@@ -26,12 +28,14 @@ class TrialDocument(msgspec.Struct, frozen=True, kw_only=True):
 
     path: str
     """Below the execution's folder."""
-    render: Callable[[TrialView, Blobs], bytes | None]
-    """The bytes; None when the file is not due yet."""
+    render: Callable[[TrialView, Blobs, Sequence[Regrade]], bytes | None]
+    """The bytes; None when the file is not due yet. Of the job it is given its regrades."""
     blobs: Callable[[TrialView], Iterable[BlobRef]] = lambda view: ()
     """The blobs whose bytes it needs."""
     grows: bool = False
     """It still changes after TrialFinished."""
+    of_regrades: bool = False
+    """Only trials that were regraded have it."""
 
 
 class JobDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +44,8 @@ class JobDocument(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     """Below the job's folder."""
     render: Callable[[SummaryFold], bytes | None]
+    of_regrades: bool = False
+    """Only jobs that were regraded have it."""
 
 
 class Copy(msgspec.Struct, frozen=True):
@@ -70,29 +76,42 @@ class Files(msgspec.Struct, frozen=True, kw_only=True):
     may still be missing, or older."""
 
 
-def _result(view: TrialView, blobs: Blobs) -> bytes | None:
-    found = result(view)
-    return None if found is None else document(found)
-
-
-def _rewards(view: TrialView, blobs: Blobs) -> bytes:
-    return rewards(view)
-
-
-def _summary(fold: SummaryFold) -> bytes | None:
-    found = fold.summary()
+def _optional(found: msgspec.Struct | None) -> bytes | None:
     return None if found is None else document(found)
 
 
 TRIAL_DOCUMENTS = (
-    TrialDocument(path="steps.jsonl", render=steps, blobs=state_blobs),
-    TrialDocument(path="rewards.jsonl", render=_rewards, grows=True),
-    TrialDocument(path="trajectory.json", render=trajectory, blobs=trajectory_blobs),
-    TrialDocument(path="result.json", render=_result),
+    TrialDocument(
+        path="steps.jsonl", render=lambda view, blobs, _: steps(view, blobs), blobs=state_blobs
+    ),
+    TrialDocument(
+        path="rewards.jsonl", render=lambda view, _blobs, _regrades: rewards(view), grows=True
+    ),
+    TrialDocument(
+        path="trajectory.json",
+        render=lambda view, blobs, _: trajectory(view, blobs),
+        blobs=trajectory_blobs,
+    ),
+    TrialDocument(
+        path="regrade.json",
+        render=lambda view, _, regrades: _optional(regrade(view, regrades)),
+        grows=True,
+        of_regrades=True,
+    ),
+    TrialDocument(
+        path="result.json", render=lambda view, _blobs, _regrades: _optional(result(view))
+    ),
 )
 """In the order in which they are written: result.json is last, so that it says all is there."""
 
-JOB_DOCUMENTS = (JobDocument(path="summary.json", render=_summary),)
+JOB_DOCUMENTS = (
+    JobDocument(path="summary.json", render=lambda fold: _optional(fold.summary())),
+    JobDocument(
+        path="regrade-summary.json",
+        render=lambda fold: _optional(fold.regrade_summary()),
+        of_regrades=True,
+    ),
+)
 
 CONSOLE = "verifier/test-stdout.txt"
 ARTIFACTS = "artifacts"
@@ -107,15 +126,21 @@ def needed_blobs(view: TrialView) -> list[BlobRef]:
 
 
 def trial_files(
-    view: TrialView, blobs: Blobs, missing: Mapping[str, LogError] | None = None
+    view: TrialView,
+    blobs: Blobs,
+    missing: Mapping[str, LogError] | None = None,
+    regrades: Sequence[Regrade] = (),
 ) -> Files:
-    """An execution's files. `missing` has the blobs that could not be read, and why.
+    """An execution's files. `missing` has the blobs that could not be read, and why; `regrades` are
+    the job's that are finished.
 
     A file that can't be made is a problem of its own; the others are made all the same.
     """
     documents: dict[str, bytes] = {}
     problems: list[Problem] = []
     for kind in TRIAL_DOCUMENTS:
+        if kind.of_regrades and not any(view.started.trial in r.planned.trials for r in regrades):
+            continue
         blocked = view.blocked or (view.blocked_after_finish if kind.grows else None)
         lost = (missing[r.blob] for r in kind.blobs(view) if r.blob in missing) if missing else ()
         reason = blocked or next(iter(lost), None)
@@ -123,7 +148,7 @@ def trial_files(
             problems.append(Problem(kind.path, reason))
             continue
         try:
-            rendered = kind.render(view, blobs)
+            rendered = kind.render(view, blobs, regrades)
         except LogCorrupt as corrupt:
             problems.append(Problem(kind.path, corrupt))
         else:
@@ -136,11 +161,25 @@ def trial_files(
     return Files(documents=documents, copies=copies, problems=problems, due=due)
 
 
+def no_trial_files(reason: Exception) -> Files:
+    """Every document that any trial has is a problem, for this reason."""
+    paths = (kind.path for kind in TRIAL_DOCUMENTS if not kind.of_regrades)
+    return Files(problems=[Problem(path, reason) for path in paths])
+
+
+def no_job_files(reason: Exception) -> Files:
+    """The same of a job's own."""
+    paths = (kind.path for kind in JOB_DOCUMENTS if not kind.of_regrades)
+    return Files(problems=[Problem(path, reason) for path in paths])
+
+
 def job_files(fold: SummaryFold) -> Files:
     """A job's own files."""
     documents: dict[str, bytes] = {}
     problems: list[Problem] = []
     for kind in JOB_DOCUMENTS:
+        if kind.of_regrades and not fold.regrades.finished:
+            continue
         if fold.blocked is not None:
             problems.append(Problem(kind.path, fold.blocked))
         elif (rendered := kind.render(fold)) is not None:

@@ -71,7 +71,7 @@ def _result(name: str, part: Grading) -> VerifierResult | None:
             digest=asked.digest,
             weight=asked.weight,
             score=given.score if given else None,
-            criteria=_criteria(given.criteria) if given else [],
+            criteria=criterion_results(given.criteria) if given else [],
             feedback=given.feedback if given else None,
         )
     if (scored := part.scored) is not None:
@@ -83,7 +83,7 @@ def _result(name: str, part: Grading) -> VerifierResult | None:
             weight=scored.weight,
             score=None if scored.missing else scored.score,
             scores=score_names(scored.scores),
-            criteria=_criteria(scored.criteria),
+            criteria=criterion_results(scored.criteria),
             evidence=scored.evidence,
             feedback=scored.feedback,
             details=scored.details,
@@ -135,7 +135,8 @@ def _usage(part: Grading, own: Usage | None) -> UsageTotal | None:
     return usage_total(known) if known else None
 
 
-def _criteria(criteria: Sequence[Criterion]) -> list[CriterionResult]:
+def criterion_results(criteria: Sequence[Criterion]) -> list[CriterionResult]:
+    """Criteria as documents have them."""
     return [
         CriterionResult(c.name, c.score, c.min_score, c.max_score, c.weight, c.blocker, c.feedback)
         for c in criteria

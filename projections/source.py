@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 
 from anyio import to_thread
 
@@ -15,14 +15,14 @@ from ..events.kinds.parts import Continues
 from ..events.log import BlobStore, EventLog
 from .errors import JobUnknown
 from .files import (
-    JOB_DOCUMENTS,
-    TRIAL_DOCUMENTS,
     Files,
-    Problem,
     job_files,
     needed_blobs,
+    no_job_files,
+    no_trial_files,
     trial_files,
 )
+from .regrades import Regrade
 from .summary import SummaryFold
 from .trial import TrialFold, TrialView
 
@@ -68,7 +68,7 @@ async def trial_view(log: EventLog, trial: str) -> TrialView | None:
     return await to_thread.run_sync(folded, await read_trial(log, trial))
 
 
-async def files_of(blobs: BlobStore, view: TrialView) -> Files:
+async def files_of(blobs: BlobStore, view: TrialView, regrades: Sequence[Regrade] = ()) -> Files:
     """An execution's files, with the blobs that their texts are in."""
     found: dict[str, bytes] = {}
     missing: dict[str, LogError] = {}
@@ -77,12 +77,7 @@ async def files_of(blobs: BlobStore, view: TrialView) -> Files:
             found[ref.blob] = await blobs.get(ref)
         except LogError as error:
             missing[ref.blob] = error
-    return await to_thread.run_sync(trial_files, view, found, missing)
-
-
-def no_files(reason: LogCorrupt) -> Files:
-    """Every document of a trial is a problem, for this reason."""
-    return Files(problems=[Problem(kind.path, reason) for kind in TRIAL_DOCUMENTS])
+    return await to_thread.run_sync(trial_files, view, found, missing, regrades)
 
 
 class JobSource:
@@ -111,6 +106,11 @@ class JobSource:
     def broken(self) -> LogCorrupt | None:
         """Where the chain of the job's own stream is broken, as far as it was read."""
         return self._broken
+
+    @property
+    def regrades(self) -> Sequence[Regrade]:
+        """Those that are finished, as far as the job's own stream was read."""
+        return tuple(self._summary.regrades.finished)
 
     async def trials(self) -> list[str]:
         """Every execution's name, in the order in which they were scheduled."""
@@ -141,11 +141,11 @@ class JobSource:
             view = await to_thread.run_sync(folded, events)
         except LogCorrupt as corrupt:
             self.keep(trial, corrupt)
-            return no_files(corrupt)
+            return no_trial_files(corrupt)
         if view is None:
             return None
         self.keep(trial, view, events)
-        return await files_of(self._log.blobs, view)
+        return await files_of(self._log.blobs, view, self.regrades)
 
     async def events(self, trial: str) -> list[RecordedEvent] | LogCorrupt:
         """An execution's events, or why they can't be had; for `folded`, then `keep`."""
@@ -167,7 +167,7 @@ class JobSource:
             if trial not in under_way:
                 await self._catch_up(trial)
         if self._broken is not None:
-            return Files(problems=[Problem(kind.path, self._broken) for kind in JOB_DOCUMENTS])
+            return no_job_files(self._broken)
         return await to_thread.run_sync(job_files, self._summary)
 
     async def _read_job(self) -> None:

@@ -32,6 +32,7 @@ from ..events.kinds import (
     ReviewFailed,
     ReviewFinished,
     ReviewStarted,
+    SandboxRemoved,
     TrialAbandoned,
     TrialEvent,
     TrialScheduled,
@@ -41,6 +42,8 @@ from ..events.kinds.parts import Slot
 from ..events.values import Json, Text
 from .document import compact
 from .figures import Cell, Counts, Figures, Standing, figures
+from .regrade_summary import KnownTrial, RegradeSummary, regrade_summary
+from .regrades import Graded, Regraded, RegradesFold, digest_of_run, original, regraded
 from .statistics import Interval
 from .texts import score_names
 from .trial import TrialView, misplaced
@@ -117,6 +120,10 @@ class TrialSum(msgspec.Struct, frozen=True):
     warnings: tuple[tuple[str, Text], ...]
     usage: UsageTotal
     """Of this execution alone, not of one that it goes on from."""
+    original: Graded
+    digest: str | None
+    """Of what graded it."""
+    regraded: tuple[Regraded, ...]
 
 
 def trial_sum(view: TrialView) -> TrialSum:
@@ -149,6 +156,9 @@ def trial_sum(view: TrialView) -> TrialSum:
         ),
         warnings=tuple((warning.code, warning.message) for warning in view.warnings),
         usage=usage_total(view.usages[view.inherited :]),
+        original=original(view),
+        digest=digest_of_run(view),
+        regraded=regraded(view) if view.regrades else (),
     )
 
 
@@ -179,6 +189,7 @@ class SummaryFold:
         self._sessions = Sessions()
         self._cancelled = False
         self._blocked: LogCorrupt | None = None
+        self.regrades = RegradesFold()
 
     @property
     def trials(self) -> list[str]:
@@ -225,7 +236,7 @@ class SummaryFold:
             execution.known, execution.blocked = trial_sum(known), known.blocked
         else:
             execution.blocked = known
-        self._sessions.saw(events)
+        self._sessions.saw(_of_the_run(events, known))
 
     def summary(self) -> Summary | None:
         """The job as it stands; None before its start."""
@@ -264,6 +275,31 @@ class SummaryFold:
             wall_seconds=self._sessions.wall_seconds(),
         )  # fmt: skip
 
+    def regrade_summary(self) -> RegradeSummary | None:
+        """The job's last regrade; None where none was finished."""
+        if self.started is None or not self.regrades.finished:
+            return None
+        counting = {
+            found[0].trial
+            for executions in self._slots.values()
+            if (found := _counting(executions)) is not None
+        }
+        known = {
+            trial: KnownTrial(
+                task=execution.slot.group[0],
+                original=execution.known.original,
+                scored=execution.known.original.passed is not None
+                and execution.known.standing is not None
+                and execution.known.standing.outcome == "scored",
+                counts=trial in counting,
+                digest=execution.known.digest,
+                regraded=execution.known.regraded,
+            )
+            for trial, execution in self._executions.items()
+            if execution.known is not None
+        }
+        return regrade_summary(self.started.job, self.regrades.finished, known)
+
     def _apply(self, event: RecordedEvent, payload: Event) -> None:
         match payload:
             case TrialScheduled():
@@ -285,9 +321,10 @@ class SummaryFold:
                 self._cancelled = True
             case JobFinished():
                 self._sessions.finish(payload.wall_seconds)
-            case RegradePlanned() | RegradeSkipped() | RegradeFinished() | BlobsPruned():
-                pass
-            case EngineFault():
+            case RegradePlanned() | RegradeSkipped() | RegradeFinished():
+                self.regrades.take(event, payload)
+                return  # a regrade is no part of the job's own time
+            case BlobsPruned() | EngineFault():
                 pass
             case ReviewStarted() | ReviewCompleted() | ReviewFailed() | ReviewFinished():
                 raise misplaced(event, "a job's")
@@ -309,6 +346,22 @@ class SummaryFold:
             name: figures(groups[name], len(groups[name]), given_up=self._cancelled)
             for name in sorted(groups)
         }
+
+
+def _of_the_run(
+    events: Iterable[RecordedEvent], known: TrialView | LogCorrupt
+) -> Iterable[RecordedEvent]:
+    """Without labels and regrades, which came after the trial's end and are not the job's time."""
+    finish = known.finish if isinstance(known, TrialView) else None
+    if finish is None:
+        return events
+    return (
+        event
+        for event in events
+        if event.stream != finish.stream
+        or event.version <= finish.version
+        or event.kind == SandboxRemoved.__name__
+    )
 
 
 def _counting(executions: list[_Execution]) -> tuple[_Execution, TrialSum] | None:

@@ -84,6 +84,8 @@ Rewarding: TypeAlias = (
     StepRewarded | StepRewardFailed | HindsightCredited | VerifierScored | HumanReviewSubmitted
 )
 """What rewards.jsonl is made of; and why a reward is missing."""
+Regrading: TypeAlias = RegradeStarted | RegradeScored | RegradeFailed
+"""What regrade.json is made of, with the job's own events."""
 
 
 class Grading(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,6 +154,8 @@ class TrialView(msgspec.Struct, frozen=True, kw_only=True):
     ledger: tuple[tuple[RecordedEvent, Rewarding], ...]
     ledger_at_finish: int
     """How many of `ledger` were there when the trial finished, or are there now."""
+    regrades: tuple[tuple[RecordedEvent, Regrading], ...]
+    """What regrades began and answered, in order."""
     blocked: LogCorrupt | None
     """The event that no document can be read past."""
     blocked_after_finish: LogCorrupt | None
@@ -201,6 +205,7 @@ class TrialFold:
         self._history: list[tuple[RecordedEvent, Episode]] = []
         self._ledger: list[tuple[RecordedEvent, Rewarding]] = []
         self._ledger_at_finish: int | None = None
+        self._regrades: list[tuple[RecordedEvent, Regrading]] = []
         self._blocked: LogCorrupt | None = None
 
     @property
@@ -263,6 +268,7 @@ class TrialFold:
             history=tuple(self._history),
             ledger=tuple(self._ledger),
             ledger_at_finish=len(self._ledger) if late is None else late,
+            regrades=tuple(self._regrades),
             blocked=self._blocked if in_time else None,
             blocked_after_finish=None if in_time else self._blocked,
         )
@@ -282,6 +288,8 @@ class TrialFold:
                     self._ledger.append((event, payload))
             case TrialStarted():
                 self._begin(event, payload)
+            case RegradeStarted() | RegradeScored() | RegradeFailed():
+                self._regrades.append((event, payload))
             case _ if self._finish is not None:
                 return  # frozen
             case ModelCalled():
@@ -344,8 +352,7 @@ class TrialFold:
                 self._end(event, payload)
             case (
                 ProcessesKilled() | SandboxLost() | SandboxRemoved() | TrialInterrupted()
-                | LeaseTaken() | LeaseLost() | RegradeStarted() | RegradeScored()
-                | RegradeFailed() | VerifierApplied()
+                | LeaseTaken() | LeaseLost() | VerifierApplied()
             ):  # fmt: skip
                 pass
             case (
@@ -373,6 +380,7 @@ class TrialFold:
         self._conclusion = None
         self._finish = None
         self._ledger_at_finish = None
+        self._regrades.clear()
 
     def _open_sandbox(self, payload: SandboxStarted) -> None:
         if payload.purpose == "agent" or self._sandbox is None:

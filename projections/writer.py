@@ -18,8 +18,9 @@ from ..events.log import BlobStore, EventLog
 from ..events.values import BlobRef
 from .disk import files_lock, fresh_part, holds_blob, place, put, writing
 from .errors import FilesUnwritable
-from .files import Files, Problem, is_plain, needed_blobs, trial_files
-from .source import JobSource, files_of, folded, no_files, trial_view
+from .files import Files, Problem, is_plain, needed_blobs, no_trial_files, trial_files
+from .regrades import Regrade
+from .source import JobSource, files_of, folded, trial_view
 from .trial import TrialView
 
 
@@ -99,12 +100,13 @@ class JobFiles:
     async def _write_all(self, orders: Sequence[_Order]) -> None:
         async with files_lock(self._folder):
             read = [(order, await self._source.events(order.trial)) for order in orders]
-            made = await to_thread.run_sync(_make_all, self._folder, read)
+            regrades = self._source.regrades
+            made = await to_thread.run_sync(_make_all, self._folder, read, regrades)
             for (order, events), one in zip(read, made, strict=True):
                 if one.known is not None:
                     self._source.keep(order.trial, one.known, events)
                 if isinstance(one.known, TrialView) and one.report is None and one.error is None:
-                    files = await files_of(self._log.blobs, one.known)
+                    files = await files_of(self._log.blobs, one.known, regrades)
                     await self._write(order, files)
                 else:
                     order.report, order.error = one.report, one.error
@@ -139,21 +141,28 @@ class _Made(NamedTuple):
 
 
 def _make_all(
-    folder: Path, read: Sequence[tuple[_Order, list[RecordedEvent] | LogCorrupt]]
+    folder: Path,
+    read: Sequence[tuple[_Order, list[RecordedEvent] | LogCorrupt]],
+    regrades: Sequence[Regrade],
 ) -> list[_Made]:
-    return [_make(folder, order.trial, events) for order, events in read]
+    return [_make(folder, order.trial, events, regrades) for order, events in read]
 
 
-def _make(folder: Path, trial: str, events: list[RecordedEvent] | LogCorrupt) -> _Made:
+def _make(
+    folder: Path,
+    trial: str,
+    events: list[RecordedEvent] | LogCorrupt,
+    regrades: Sequence[Regrade],
+) -> _Made:
     try:
         view = folded(events)
     except LogCorrupt as corrupt:
-        return _Made(corrupt, _known_problems(trial, no_files(corrupt)))
+        return _Made(corrupt, _known_problems(trial, no_trial_files(corrupt)))
     if view is None:
         return _Made(None, Report())
     if needed_blobs(view):
         return _Made(view)
-    files = trial_files(view, {})
+    files = trial_files(view, {}, regrades=regrades)
     if files.copies:
         return _Made(view)
     report = _known_problems(trial, files)
@@ -171,7 +180,7 @@ async def write_trial(log: EventLog, trial: str, folder: Path) -> Report:
         try:
             view = await trial_view(log, trial)
         except LogCorrupt as corrupt:
-            return await write(log.blobs, folder, trial, no_files(corrupt))
+            return await write(log.blobs, folder, trial, no_trial_files(corrupt))
         if view is None:
             return Report()
         return await write(log.blobs, folder, trial, await files_of(log.blobs, view))

@@ -131,12 +131,17 @@ class RegradePlanned(Payload, frozen=True, kw_only=True):
 
     regrade_id: str
     tasks: list[TaskSnapshot]
+    """As they are graded by; one that is gone is missing."""
     trials: list[str]
     author: str | None = None
     reason: str | None = None
     as_of_run: bool = False
     verifier_only: str | None = None
     sandbox: str | None = None
+    image: str | None = None
+    """For tasks that name none and trials that had none."""
+    call_models: bool = False
+    """Judges are asked anew; else their recorded replies are read again."""
 
 
 class RegradeSkipped(Payload, frozen=True, kw_only=True):

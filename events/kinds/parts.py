@@ -157,3 +157,15 @@ class Verdict(Part, frozen=True, kw_only=True):
     files: list[SavedFile] = []
     error: Text | None = None
     error_category: str | None = None
+    kept: bool = False
+    """It was not run again: the recorded answer of a person, or of a verifier left as it was."""
+    source: Literal["verifier", "engine"] | None = None
+    missing: bool = False
+    model: str | None = None
+    samples: list[float] = []
+    spread: float | None = None
+    usage: Usage | None = None
+    live_state: bool = False
+    sandbox_mode: Literal["shared", "separate"] | None = None
+    line: str | None = None
+    """File and line in the verifier's own code."""

@@ -216,3 +216,7 @@ class RegradeStarted(Payload, frozen=True, kw_only=True):
     image_digest: str | None = None
     author: str | None = None
     reason: str | None = None
+    supersedes: str | None = None
+    """The id of the event with the verdict that stood before."""
+    notes: list[str] = []
+    """What a reader should know: another kind of sandbox than the run's, say."""

@@ -164,6 +164,8 @@ class RegradeScored(Payload, frozen=True, kw_only=True):
     reward_source: Literal["verifier", "engine"] | None = None
     reward_valid: bool = False
     warnings: list[str] = []
+    messages: list[Text] = []
+    """The warnings in words, as many as `warnings` and in their order."""
 
 
 class RegradeFailed(Payload, frozen=True, kw_only=True):
@@ -173,6 +175,8 @@ class RegradeFailed(Payload, frozen=True, kw_only=True):
     error: Text
     category: str
     verdicts: list[Verdict] = []
+    infrastructure: bool = False
+    """True: the machine was at fault. False: a verifier."""
 
 
 class VerifierApplied(Payload, frozen=True, kw_only=True):
