@@ -132,6 +132,12 @@ WARNINGS: dict[str, Code] = {
         "A set-up step of the test can fail, and the test would go on and score 0.",
         "End the script there without a reward, or move the step into the image.",
     ),
+    "check_setup_failed": Code(
+        "The reference solution scored too little, and the test printed that a tool was missing, "
+        "a download failed or no test was found.",
+        "End the script there without a reward (set -e, or || exit 1), and put what it needs into "
+        "the image or the verifier's folder: a 0 that is written counts as the agent's.",
+    ),
     "check_failure_ignored": Code(
         "The test hides whether its check passed, failed or could not run.",
         "Decide the reward by the check's exit code.",

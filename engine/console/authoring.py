@@ -18,6 +18,7 @@ from ..job.config import JobConfig
 from ..job.report import Notice, Report, TrialEnded
 from ..sandbox.choose import choose
 from ..tasks.check import advise
+from ..tasks.failed_setup import failed_setup
 from ..tasks.load import load_task
 from ..tasks.model import Task, TaskWarning
 from ..tasks.template import new_task
@@ -51,6 +52,8 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     trial: TrialEnded | None
     output: str | None
     """The end of what the verifier printed."""
+    setup: str | None = None
+    """What it printed of a set-up that failed; only where the reference solution fell short."""
 
     @property
     def ran(self) -> bool:
@@ -133,12 +136,16 @@ async def _control(log: EventLog, agent: str, ended: Sequence[TrialEnded]) -> Co
     else:
         holds, expected = reward is not None and reward < 1.0, "below 1.0"
     told: str | None = None
+    setup: str | None = None
     if trial is not None and not holds:
         output = await recorded_output(log, trial.trial, verifier=True)
         if output is not None:
             lines = printed(await log.blobs.get(output.blob)).splitlines()
             told = "\n".join(lines[-_OUTPUT_LINES:])
-    return Control(agent=agent, expected=expected, holds=holds, trial=trial, output=told)
+            setup = failed_setup(lines) if agent == "oracle" and reward is not None else None
+    return Control(
+        agent=agent, expected=expected, holds=holds, trial=trial, output=told, setup=setup
+    )
 
 
 def _verdict(
@@ -146,13 +153,31 @@ def _verdict(
 ) -> int:
     terminal = request.terminal
     good = bool(controls) and all(control.holds for control in controls)
+    suspect = [
+        TaskWarning(
+            "check_setup_failed",
+            f"{task.verifier.name}/test.sh: the {control.agent}'s reward of "
+            f"{number(control.trial.reward)} may be the test's own fault: it printed "
+            f"{control.setup!r}; a 0 that is written counts as the agent's, so end the script "
+            "there without a reward, or put what it needs into the image",
+        )
+        for control in controls
+        if control.setup is not None and control.trial is not None
+    ]
     if terminal.json:
         terminal.data(
-            {"task": task.name, "ok": good, "advice": list(advice), "controls": list(controls)}
+            {
+                "task": task.name,
+                "ok": good,
+                "advice": [*advice, *suspect],
+                "controls": list(controls),
+            }
         )
     advised = {warning.message for warning in advice}
     for control in controls:
         _tell_control(request, control, advised)
+    for warning in () if terminal.json else suspect:
+        terminal.line(f"advice ({warning.code}): {escaped(warning.message)}")
     name = escaped(task.name)
     if good:
         terminal.line(f"ok: {name}: the reference solution passes, and doing nothing does not")

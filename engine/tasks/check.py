@@ -31,10 +31,14 @@ _LOCAL = re.compile(r"localhost|127\.\d+\.\d+\.\d+|0\.0\.0\.0|\[?::1\]?|\$.*")
 _IGNORED = re.compile(r"\|\|\s*(?:true|:)(?=\s|$|[;)])")
 _GUARDED = re.compile(r"\|\|\s*(?:exit|return|\{|die|fail)")
 _ERREXIT = re.compile(r"\bset\s+-\S*e|\bset\s+-o\s+errexit")
+_PIPEFAIL = re.compile(r"\bset\s.*\bpipefail\b")
+_INTO_SHELL = re.compile(r"\|\s*(?:sudo\s+)?(?:\S*/)?(?:ba|da|z)?sh\b")
 _REWARD = re.compile(r"reward\.(?:txt|json)")
 _WRITES = re.compile(r">\s*[\"']?[^\s;&|]*reward\.(?:txt|json)|\btee\s+[^;&|]*reward\.(?:txt|json)")
 _ONE = re.compile(r"\b(?:echo|printf)\s+(?:-n\s+)?[\"']?1(?:\.0*)?(?:\\n)?[\"']?\s*(?:>|\|\s*tee)")
 _SCRIPT_CAP = 1024 * 1024
+_LOCAL_SCRIPT = "curl … | sh"
+"""A download from this machine is part of a check, unless what it gets is run."""
 
 
 class _Line(NamedTuple):
@@ -181,12 +185,16 @@ def _python(lines: list[_Line], name: str) -> Iterator[TaskWarning]:
 
 def _set_up(lines: list[_Line], name: str, *, network: bool) -> Iterator[TaskWarning]:
     """Steps that can fail for reasons that are not the agent's."""
-    errexit = False
+    errexit = pipefail = False
     for line in lines:
         errexit = errexit or _ERREXIT.search(line.text) is not None
+        pipefail = pipefail or _PIPEFAIL.search(line.text) is not None
         step = _fetches(line.text)
         ignored = _IGNORED.search(line.text) is not None
-        if step is not None and not network:
+        # A shell that is piped nothing ends well, whatever became of the download before it.
+        checked = errexit or _GUARDED.search(line.text) is not None
+        checked = checked and (pipefail or _INTO_SHELL.search(line.text) is None)
+        if step is not None and not network and step != _LOCAL_SCRIPT:
             yield _warning(
                 "check_setup_needs_network",
                 name,
@@ -194,7 +202,7 @@ def _set_up(lines: list[_Line], name: str, *, network: bool) -> Iterator[TaskWar
                 f"{step!r} needs the network, which this task does not allow; put what it "
                 "fetches into the image or the verifier's folder",
             )
-        elif step is not None and (ignored or not (errexit or _GUARDED.search(line.text))):
+        elif step is not None and (ignored or not checked):
             yield _warning(
                 "check_setup_unchecked",
                 name,
@@ -212,14 +220,16 @@ def _set_up(lines: list[_Line], name: str, *, network: bool) -> Iterator[TaskWar
 
 
 def _fetches(text: str) -> str | None:
-    """The command in a line that gets something from the network."""
+    """The command in a line that gets something from the network, or a program to run."""
     install = _INSTALL.search(text)
     if install is not None:
         return " ".join(install[1].split())
     download = _DOWNLOAD.search(text)
-    if download is not None and not _LOCAL.fullmatch(download[2]):
+    if download is None:
+        return None
+    if not _LOCAL.fullmatch(download[2]):
         return download[1]
-    return None
+    return _LOCAL_SCRIPT if _INTO_SHELL.search(text) else None
 
 
 def _one_path(lines: list[_Line], name: str) -> Iterator[TaskWarning]:

@@ -124,10 +124,13 @@ def read_parts(folder: Path, *, name: str, bounds: Bounds, warnings: list[TaskWa
             )
         )
     text = read_text(settings_file, bounds, what=found[0])
-    values, prompt = (_layout_a if layout == "a" else _layout_b)(
-        text, settings_file, bounds, warnings
-    )
+    values = raw_settings(text, settings_file)
+    # First, since a task of a kind that is refused may well have its parts elsewhere.
     settings = parse_settings(values, file=settings_file, task=name, warnings=warnings)
+    if layout == "a":
+        prompt = _prompt_a(text, settings_file, warnings)
+    else:
+        prompt = _prompt_b(settings_file, bounds)
     return Parts(
         layout,
         settings_file,
@@ -166,12 +169,8 @@ def _why_no_task(folder: Path) -> str:
     return "it has no task.md and no task.toml"
 
 
-def _layout_a(
-    text: str, file: Path, bounds: Bounds, warnings: list[TaskWarning]
-) -> tuple[dict[str, Any], str]:
-    del bounds  # the prompt is in the same file
+def _prompt_a(text: str, file: Path, warnings: list[TaskWarning]) -> str:
     document = split_document(text)
-    values = raw_settings(text, file)
     if document.front_matter is None:
         warnings.append(
             TaskWarning(
@@ -195,21 +194,17 @@ def _layout_a(
         raise TaskError(
             "no prompt: there is no text under '## prompt', nor below the settings", file=file
         )
-    return values, prompt.text
+    return prompt.text
 
 
-def _layout_b(
-    text: str, file: Path, bounds: Bounds, warnings: list[TaskWarning]
-) -> tuple[dict[str, Any], str]:
-    del warnings  # there is nothing to warn of yet
-    values = raw_settings(text, file)
+def _prompt_b(file: Path, bounds: Bounds) -> str:
     instruction = file.with_name("instruction.md")
     if not present(instruction):
         raise TaskError("no prompt: there is no instruction.md beside task.toml", file=instruction)
     prompt = read_text(instruction, bounds, what="the prompt")
     if not prompt.strip():
         raise TaskError("no prompt: the file is empty", file=instruction)
-    return values, prompt
+    return prompt
 
 
 def raw_settings(text: str, file: Path) -> dict[str, Any]:

@@ -236,6 +236,42 @@ def test_check_finds_a_bad_task(user: User, make_task: MakeTask) -> None:
     assert (found["ok"], [c["holds"] for c in found["controls"]]) == (False, [True, False])
 
 
+@pytest.mark.parametrize(
+    ("body", "sign", "advice"),
+    [
+        (
+            "curl -fsS https://127.0.0.1:9/uv.sh | sh\npython3 -m no_such_pytest /tests || true\n",
+            "curl: (7)",
+            ["check_python_not_isolated", "check_setup_unchecked", "check_failure_ignored"],
+        ),
+        ("no-such-pytest /tests && OK=1\n", "no-such-pytest: command not found", []),
+    ],
+    ids=["download", "tool"],
+)
+def test_a_zero_after_a_failed_set_up_is_suspected(
+    user: User, make_task: MakeTask, body: str, sign: str, advice: list[str]
+) -> None:
+    """The 0 of a test whose set-up had failed stays a 0; check says whose it may be."""
+    end = '[ -n "$OK" ] && echo 1 > $F || echo 0 > $F\n'
+    make_task("suspect", test=f"F=/logs/verifier/reward.txt\n{body}{end}")
+    assert "[FAIL] suspect (reward=0.00, tools=0)" in user.run("run", "suspect", *BWRAP).lines
+    ran = user.run("check", "suspect", *BWRAP, code=1)
+    (told,) = [line for line in ran.lines if line.startswith("advice (check_setup_failed): ")]
+    assert "the oracle's reward of 0.00 may be the test's own fault" in told
+    assert sign in told
+    [found] = user.run("check", "suspect", "--json", *BWRAP, code=1).objects
+    codes = [one["code"] for one in found["advice"]]
+    assert codes == [*advice, "check_setup_failed"]
+
+
+def test_a_zero_for_wrong_work_is_not_suspected(user: User, make_task: MakeTask) -> None:
+    """A reference solution that falls short for its work says nothing of the test's set-up."""
+    make_task("honest", test="cat none.txt; echo 0 > /logs/verifier/reward.txt\n")
+    ran = user.run("check", "honest", *BWRAP, code=1)
+    assert "       | cat: none.txt: No such file or directory" in ran.lines
+    assert not any("check_setup_failed" in line for line in ran.lines)
+
+
 def test_a_check_looks_behind_the_files(user: User, make_task: MakeTask) -> None:
     """A lost workspace and a changed event are named, and nobody is told that a rebuild helps."""
     make_task("t", solve="head -c 300000 /dev/urandom > noise; echo 42 > answer.txt\n")

@@ -310,3 +310,11 @@ def test_a_deep_folder_is_read(make: Make):
     before = load_task(folder).digest
     (deep / "f").touch()
     assert load_task(folder).digest != before
+
+
+def test_a_kind_that_is_refused_is_said_before_what_is_missing(make: Make):
+    """A task of several steps has its prompts and tests below steps/, and none at its root."""
+    files = {"instruction.md": None, "tests/test.sh": None, "steps/one/instruction.md": "Do it."}
+    refused(make("b", files), "no prompt")
+    folder = make("b", files | {"task.toml": '[[steps]]\nname = "one"\n'})
+    refused(folder, "task task is refused: it asks for several steps", "task.toml")

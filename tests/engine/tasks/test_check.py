@@ -120,9 +120,20 @@ def test_a_set_up_step_that_is_not_checked(codes: Advise, line):
 @pytest.mark.parametrize("line", FETCHES)
 def test_a_set_up_step_that_ends_the_script_is_fine(codes: Advise, line):
     """With set -e, or with an exit of its own."""
-    assert codes("set -e\n" + line + "\n" + GOOD) == []
     assert codes("set -euo pipefail\n" + line + "\n" + GOOD) == []
-    assert codes(line + " || exit 1\n" + GOOD) == []
+    assert codes("set -o pipefail\n" + line + " || exit 1\n" + GOOD) == []
+    piped = ["check_setup_unchecked"] if line.endswith("| sh") else []
+    assert codes("set -e\n" + line + "\n" + GOOD) == piped
+    assert codes(line + " || exit 1\n" + GOOD) == piped
+
+
+def test_a_pipe_hides_that_its_download_failed(codes: Advise):
+    """A shell that gets nothing ends with 0, so set -e alone sees nothing, of this host neither."""
+    for host in ("https://example.org", "https://127.0.0.1:9"):
+        line = f"curl -fsS {host}/uv.sh | bash -s -- -q\n"
+        assert codes("set -e\n" + line + GOOD) == ["check_setup_unchecked"]
+        assert codes("set -eo pipefail\n" + line + GOOD) == []
+    assert codes(GOOD + line, network=False) == ["check_setup_unchecked"]
 
 
 def test_what_is_on_this_machine_needs_no_network(codes: Advise):
