@@ -12,6 +12,9 @@ from .members import entry_of, forget_members, plain_path
 from .walk import LONGEST_PATH
 from .writing import CHUNK, HEADER_FLOOR, Skips, Writer, cancellation_check
 
+LONGEST_NAME = 255
+"""Bytes of a name in a folder."""
+
 _OTHER_KINDS = {
     tarfile.FIFOTYPE: "a named pipe",
     tarfile.CHRTYPE: "a device",
@@ -20,14 +23,23 @@ _OTHER_KINDS = {
 }
 
 
-def pack_tar(tar_file: Path, destination: Path, cap: int, root: str) -> Tree:
+def pack_tar(
+    tar_file: Path, destination: Path, cap: int, root: str, *, longest: int | None = None
+) -> Tree:
     """Pack the tree below `root` in an uncompressed tar, as `pack_folder` would.
 
     `root` is the folder's name in the tar, empty for the tar's own top. `destination` must not
-    exist yet; `cap` counts the files' bytes. Raises TreeTooLarge, leaving nothing behind.
+    exist yet; `cap` counts the files' bytes. `longest` is the bytes of a path in the tar beyond
+    which its maker leaves out what there is without a word: folders so deep that something in them
+    can be missing are noted as skipped. Raises TreeTooLarge, leaving nothing behind.
     """
     with open(tar_file, "rb") as source, Writer(destination, cap) as writer:
         found = _scan(source, root, cap, writer.skips)
+        if longest is not None:
+            deepest = longest - len(f"/{root}/".encode("utf-8", "surrogateescape")) - LONGEST_NAME
+            for path, (entry, _) in found.items():
+                if entry.kind == FOLDER and len(path) >= deepest:
+                    writer.skips.add(path[:1024], "what is in it may have too long a path")
         first_names: dict[bytes, bytes] = {}
         for path in sorted(found, key=lambda path: path.split(b"/") if path else []):
             entry, offset = found[path]

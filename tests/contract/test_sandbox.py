@@ -484,6 +484,33 @@ async def test_save_hostile_tree(box: Box, tmp_path: Path) -> None:
     assert (found[b"absolute"].link, found[b"up"].link) == (b"/etc/passwd", b"../../..")
 
 
+async def test_nothing_deep_is_lost_silently(box: Box, tmp_path: Path) -> None:
+    """Folders deeper than any path may be long: each file is kept, or it is said where one is not.
+
+    At 20 bytes a folder the chain is past 4,095 bytes, a system's longest path, after 195 folders.
+    """
+    ended, output = await box.run(
+        [
+            "python3",
+            "-c",
+            "import os\n"
+            "os.mkdir('deep'); os.chdir('deep')\n"
+            "for i in range(300):\n"
+            "    os.mkdir('d' * 20); os.chdir('d' * 20); open('file', 'w').write('x')\n"
+            "print(len(os.getcwd()))\n",
+        ]
+    )
+    assert (ended.code, int(output)) == (0, len("/app/deep") + 300 * 21), output
+    tree = await box.sandbox.save_tree("/app", tmp_path / "tree", cap=MIB)
+    assert tree.files == 300 or tree.skipped
+    kept = {entry.path for entry in await _entries(tmp_path / "tree")}
+    assert b"deep/" + b"/".join([b"d" * 20] * 150) + b"/file" in kept
+    assert all(len(one.path) == 1024 for one in tree.skipped)
+    skipped = await box.sandbox.copy_file("/app/deep", tmp_path / "copied", cap=MIB)
+    assert len(list((tmp_path / "copied").rglob("file"))) < 300
+    assert skipped
+
+
 async def test_save_too_large(box: Box, tmp_path: Path) -> None:
     """A tree over the cap is not kept, a sparse file counting whole; under it, it is."""
     await box.sh("head -c 3000 /dev/zero >file")

@@ -28,6 +28,9 @@ IN_MEMORY = 4 * 1024 * 1024
 LONGEST_PATH = 2048
 """Bytes of a path that is copied out of a folder."""
 
+PATH_MAX = 4095
+"""Bytes of a path that the engine can look at; what is deeper is not in its archives."""
+
 _A_LINK = "a link, which is not followed"
 _NOT_REGULAR = "not a regular file"
 _MISSING = "there is no such file"
@@ -158,9 +161,15 @@ def _pack(tar: Path | None, destination: Path, cap: int, path: str) -> Tree:
         target = first.linkname if first.issym() else None
         return _pack_nothing(destination, cap, path, "not a folder", target)
     try:
-        return pack_tar(tar, destination, cap, PurePosixPath(path).name)
+        return _repack(tar, destination, cap, path)
     except tarfile.TarError as error:
         raise SandboxError(f"the engine's archive of {path} can't be read: {error}") from error
+
+
+def _repack(tar: Path, destination: Path, cap: int, path: str) -> Tree:
+    place = PurePosixPath(path)
+    above = len(os.fsencode(str(place.parent).rstrip("/")))
+    return pack_tar(tar, destination, cap, place.name, longest=PATH_MAX - above)
 
 
 def _pack_nothing(destination: Path, cap: int, path: str, reason: str, target: str | None) -> Tree:
@@ -179,7 +188,7 @@ def _copy(tar: Path, destination: Path, cap: int, path: str) -> list[SkippedPath
     _check_end(tar, path)
     packed = tar.with_suffix(".packed")
     try:
-        tree = pack_tar(tar, packed, cap, PurePosixPath(path).name)
+        tree = _repack(tar, packed, cap, "/" + path)
         skipped = [
             SkippedPath(path=f"{path}/{one.path}", reason=one.reason, target=one.target)
             for one in tree.skipped
