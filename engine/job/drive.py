@@ -131,6 +131,10 @@ class Driver:
             or not retried(category, self.context.config.retry_on)
         ):
             return None
+        if end.state.scored is not None:  # a resume would keep it; here --retry-on asks for it
+            reason = f"scored, but to be tried again after {category}"
+            trial = executions[-1].scheduled.trial
+            return PlannedSlot(slot=planned.slot, action="run", reason=reason, trial=trial)
         again = plan_slot(planned.slot, executions, category)
         return again if again.action in ("run", "grade") else None
 

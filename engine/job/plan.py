@@ -66,7 +66,8 @@ def plan_slot(
 
     The last execution that was not given up decides; a job that was cancelled starts nothing that
     it had not started. `only` is `unscored`, `errored` or a
-    category, and leaves every other slot alone.
+    category, and leaves every other slot alone; what was scored, and what a verifier's own fault
+    left unscored, is never run again, by that neither.
     """
     living = [e for e in executions if not e.abandoned]
     if not living:
@@ -115,17 +116,15 @@ def _finished(slot: Slot, last: Execution, trial: str, only: str | None) -> Plan
     if only is not None and not chosen:
         return planned("leave", f"not chosen by --only {only}")
     match outcome:
-        case "scored" if not chosen:
+        case "scored":
             assert state.scored is not None
             what = "passed" if state.scored.passed else "failed"
             return planned("keep", f"scored: {what} with {state.scored.score:g}")
-        case "scored":
-            return planned("run", f"chosen by --only {only}")
         case "cancelled":
             return planned("leave", "cancelled; `trialog run --from JOB` starts anew")
         case "unscored":
             assert state.unscored is not None
-            if not state.unscored.infrastructure and not chosen:
+            if not state.unscored.infrastructure:
                 return planned(
                     "leave",
                     f"unscored ({category}): the verifier was at fault and would fail again; "

@@ -183,9 +183,9 @@ def test_pruned_workspace_is_not_graded() -> None:
 @pytest.mark.parametrize(
     ("events", "only", "action"),
     [
-        (ended(BROKEN, "unscored"), "unscored", "grade"),
-        (ended(BROKEN, "unscored"), "verifier_failed", "grade"),
-        (ended(BROKEN, "unscored"), "errored", "leave"),
+        (ended(LOST, "unscored"), "unscored", "grade"),
+        (ended(LOST, "unscored"), "sandbox_lost", "grade"),
+        (ended(LOST, "unscored"), "errored", "leave"),
         ([STARTED, CRASH, TrialFinished(outcome="errored")], "errored", "run"),
         ([STARTED, CRASH, TrialFinished(outcome="errored")], "model_error", "run"),
         (PASSED, "errored", "leave"),
@@ -196,6 +196,30 @@ def test_pruned_workspace_is_not_graded() -> None:
 def test_only_chooses(events: list[TrialEvent], only: str, action: str) -> None:
     """--only runs the outcome or category that it names and leaves all else."""
     assert plan_slot(SLOT, [execution(events)], only).action == action
+
+
+STOPPED_ZERO = [
+    STARTED, SANDBOX, AGENT,
+    AgentFinished(ended_by="agent_timeout", duration=1.0, error_category="agent_timeout"),
+    KILLED, saved([]), TrialScored(passed=False, score=0.0), TrialFinished(outcome="scored"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("events", "only", "action", "words"),
+    [
+        (STOPPED_ZERO, "agent_timeout", "keep", "scored: failed with 0"),
+        (ended(BROKEN, "unscored"), "unscored", "leave", "would fail again"),
+        (ended(BROKEN, "unscored"), "verifier_failed", "leave", "would fail again"),
+    ],
+)
+def test_only_never_runs_an_honest_score_again(
+    events: list[TrialEvent], only: str, action: str, words: str
+) -> None:
+    """A real 0 and a verifier's own fault stay, also where --only names them."""
+    planned = plan_slot(SLOT, [execution(events)], only)
+    assert planned.action == action
+    assert words in planned.reason
 
 
 def test_only_leaves_what_never_started() -> None:

@@ -167,6 +167,34 @@ async def test_retries_end(tmp_path: Path) -> None:
     assert [e.will_retry for e in watched.of(TrialEnded)] == [True, True, False]  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("retry_on", [None, ["agent_timeout"]])
+async def test_what_was_scored_is_retried_only_when_asked(
+    tmp_path: Path, retry_on: list[str] | None
+) -> None:
+    """A stopped agent's graded work stays as it is, unless --retry-on names how it was stopped."""
+    backend, watched = FakeBackend(), Watched()
+
+    async def phase(sandbox: FakeSandbox, command: Command, output: object) -> Exit:
+        if "test.sh" in command.argv[-1]:
+            await sandbox.write("/logs/verifier/reward.txt", b"0\n")
+            return Exit(ended_by="exit", code=0, duration=0.0)
+        return Exit(ended_by="timeout", code=None, duration=0.0)
+
+    backend.phase = phase  # type: ignore[assignment]
+    config = JobConfig(tasks=["tasks"], agents=["oracle"], retries=1, retry_on=retry_on)
+    async with memory_log() as log:
+        await run_job(
+            services(log, backend, tmp_path), config, await tasks(tmp_path / "t", 1), watched
+        )
+        scheduled = await payloads(log, "job/", "TrialScheduled")
+    ends = [(e.outcome, e.category, e.will_retry) for e in watched.of(TrialEnded)]  # type: ignore[attr-defined]
+    if retry_on is None:
+        assert ends == [("scored", "agent_timeout", False)]
+    else:
+        assert ends == [("scored", "agent_timeout", True), ("scored", "agent_timeout", False)]
+        assert scheduled[1].reason == "scored, but to be tried again after agent_timeout"  # type: ignore[attr-defined]
+
+
 async def test_lost_verifier_sandbox_is_graded_from_saved_work(tmp_path: Path) -> None:
     """A sandbox lost while grading is retried without the agent, from the saved workspace."""
     lost: list[int] = []
