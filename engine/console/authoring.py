@@ -23,8 +23,9 @@ from ..tasks.load import load_task
 from ..tasks.model import Task, TaskWarning
 from ..tasks.template import new_task
 from .failure import EXIT_FAILED, EXIT_OK
+from .images import refuse_without_images
 from .outputs import printed, recorded_output
-from .running import Variables, read_variables, refuse_without_image, services_of
+from .running import Variables, read_variables, services_of
 from .session import Request, opened
 from .text import escaped, number, telling
 
@@ -117,7 +118,7 @@ async def _controls(
     backend = await choose(config.sandbox, default_image=config.image)
     folder = tempfile.TemporaryDirectory(prefix="trialog-check-", ignore_cleanup_errors=True)
     try:
-        refuse_without_image(backend, config.image, [task])
+        await refuse_without_images(backend, config.image, [task])
         throwaway = request._replace(log=None, jobs_folder=folder.name)
         async with opened(throwaway, readonly=False, create=True) as session:
             await run_job(services_of(session, backend, given), config, [task], watch)

@@ -13,7 +13,6 @@ from anyio import to_thread
 from ...events.clock import RandomIds, SystemClock
 from ..agents import Agent, agent_name
 from ..environment import assignments, find_secrets, read_env_file
-from ..errors import ConfigError
 from ..job.agents import load_agents
 from ..job.api import Services, cancel_job, plan_resume, resume_job, run_job
 from ..job.config import JobConfig
@@ -26,6 +25,7 @@ from ..settings import check_only, read_sweep, resolve, split_tasks
 from ..tasks.model import Task
 from .chosen import choose_tasks
 from .conclusion import conclude
+from .images import refuse_without_images
 from .lines import plan_line
 from .session import Request, Session, opened, place_of
 from .text import escaped, plural
@@ -35,7 +35,6 @@ __all__ = (
     "Variables",
     "cancel_trials",
     "read_variables",
-    "refuse_without_image",
     "resume_trials",
     "run_trials",
     "services_of",
@@ -114,7 +113,7 @@ async def run_trials(
         strict_limits=config.strict_limits,
     )
     try:
-        refuse_without_image(backend, config.image, tasks)
+        await refuse_without_images(backend, config.image, tasks)
         async with opened(request, readonly=False, create=True) as session:
             services = msgspec.structs.replace(
                 services_of(session, backend, variables), policies=chosen.policies
@@ -124,27 +123,6 @@ async def run_trials(
             return await conclude(session, result, watch, fail_under=fail_under)
     finally:
         await backend.aclose()
-
-
-def refuse_without_image(backend: SandboxBackend, image: str | None, tasks: Sequence[Task]) -> None:
-    """Raise ConfigError for tasks that no container can be made for. Bubblewrap needs no image."""
-    if backend.name != "docker" or image is not None:
-        return
-    without = [
-        task.name
-        for task in tasks
-        if task.dockerfile is None and task.settings.sandbox.docker_image is None
-    ]
-    if without:
-        named = f"task {without[0]} names no image"
-        if len(without) > 1:
-            more = ", …" if len(without) > 5 else ""
-            named = f"{len(without)} tasks name no image ({', '.join(without[:5])}{more})"
-        raise ConfigError(
-            f"{named}, and Docker needs one; give --image or $TRIALOG_IMAGE, or give the task an "
-            "environment/Dockerfile or a docker_image, or run on this machine's own system with "
-            "`--sandbox bubblewrap`"
-        )
 
 
 class _Earlier(NamedTuple):

@@ -93,6 +93,27 @@ def test_an_image_that_can_not_be_built(user: User, make_task: MakeTask) -> None
     assert "right from wrong" not in ran.err
 
 
+def test_a_dockerfile_that_needs_buildkit(user: User, make_task: MakeTask, tmp_path: Path) -> None:
+    """Without `docker buildx` such tasks are refused with the reason before the job begins."""
+    heredoc = make_task("tasks/heredoc")
+    (heredoc / "environment").mkdir()
+    (heredoc / "environment/Dockerfile").write_text(f"FROM {IMAGE}\nRUN <<EOF\ntrue\nEOF\n")
+    make_task("tasks/plain")
+    without = tmp_path / "bin" / "docker"  # as `docker` is where the plugin is not installed
+    without.parent.mkdir()
+    without.write_text("#!/bin/sh\nexit 1\n")
+    without.chmod(0o755)
+    env = {"PATH": f"{without.parent}:{os.environ['PATH']}"}
+    ran = user.run("run", "tasks", *DOCKER, env=env, code=2)
+    reason = "task heredoc is refused: its Dockerfile needs BuildKit (line 2: RUN with a here-"
+    assert reason in ran.err
+    assert "`docker buildx` is not installed here" in ran.err
+    assert "hint: run the others with --exclude heredoc" in ran.err
+    assert not (user.home / "jobs").exists()
+    assert reason in user.run("check", "tasks/heredoc", *DOCKER, env=env, code=2).err
+    user.run("run", "tasks", "--exclude", "heredoc", *DOCKER, env=env, code=0)
+
+
 def test_check(user: User) -> None:
     """A new task passes its check on Docker."""
     user.run("new", "mine", code=0)

@@ -106,7 +106,7 @@ class Builder:
                 raise ImageError(
                     f"task {request.task}: its image can't be built: {error.message}"
                 ) from error
-        elif await _has_buildx():
+        elif await has_buildx():
             await _by_buildx(request, context, tag, lines)
         else:
             raise ImageError(
@@ -137,7 +137,8 @@ class Builder:
                     )
 
 
-async def _has_buildx() -> bool:
+async def has_buildx() -> bool:
+    """Whether `docker buildx` is installed here."""
     try:
         asked = await anyio.run_process(["docker", "buildx", "version"], check=False)
     except OSError:
