@@ -26,6 +26,7 @@ from trialog.engine.errors import (
 from trialog.engine.job.api import cancel_job, plan_resume, resume_job, run_job
 from trialog.engine.job.config import JobConfig
 from trialog.engine.job.environment import seal, unseal
+from trialog.engine.job.interruption import Interruption
 from trialog.engine.job.lock import own
 from trialog.engine.job.report import Notice, TrialEnded
 from trialog.engine.sandbox.protocol import (
@@ -401,6 +402,41 @@ async def test_first_signal_lets_running_trials_end(tmp_path: Path) -> None:
         resumed = await resume_job(services(log, backend, tmp_path), result.job, Watched())
         assert resumed.summary["counts"]["passed"] == 12
         assert backend.agents_run() == 12
+
+
+async def test_after_the_grace_what_still_runs_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After one SIGINT running trials have 30 s; then they end as after a second one."""
+    defaults = Interruption.__init__.__kwdefaults__
+    assert defaults["grace"] == 30.0
+    monkeypatch.setitem(defaults, "grace", 0.2)
+
+    async def phase(sandbox: FakeSandbox, command: Command, output: object) -> Exit:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    backend = FakeBackend(phase)  # type: ignore[arg-type]
+    watched = Watched()
+    async with memory_log() as log:
+
+        async def interrupt() -> None:
+            while backend.agents_run() < 2:
+                await anyio.sleep(0.005)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as both:
+                both.start_soon(interrupt)
+                given = await tasks(tmp_path / "t", 2)
+                result = await run_job(services(log, backend, tmp_path), CONFIG, given, watched)
+        kinds = await kinds_of(log, "trial/")
+    assert result.interrupted
+    assert [n.message for n in watched.of(Notice)] == [  # type: ignore[attr-defined]
+        "SIGINT: no new trials; 2 running get 0.2 s to end. Once more stops them now"
+    ]
+    assert kinds.count("TrialInterrupted") == 2
+    assert backend.alive == set()
 
 
 async def test_second_signal_stops_now_and_leaves_no_sandbox(tmp_path: Path) -> None:
