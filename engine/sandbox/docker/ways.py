@@ -17,6 +17,8 @@ from .api import Engine, EngineRefused, Output
 from .phase import CONTROL, SCRIPT
 
 COMMAND = ["/bin/sh", f"{CONTROL}/{SCRIPT}"]
+KILLED = 137
+"""Exit code of what was killed, as the end of a container's first process kills all the others."""
 KEEP_ALIVE = ["/bin/sh", "-c", "while :; do sleep 3600; done"]
 """What an entrypoint is given to run, while phases run beside it."""
 
@@ -108,13 +110,17 @@ class ByExec:
     async def exit_code(self) -> int | None:
         """Asked when the output is over without a report: something ended the script."""
         await self._check_entrypoint(None)
+        code = None
         with anyio.move_on_after(5):
-            while True:  # the engine has no call that waits for it
+            while code is None:  # the engine has no call that waits for it
                 code = await self._engine.exec_code(self._ident)
-                if code is not None:
-                    return code
+                if code is None:
+                    await anyio.sleep(0.05)
+        if code == KILLED:  # maybe by the entrypoint's end, which the engine notes a little later
+            for _ in range(20):
+                await self._check_entrypoint(None)
                 await anyio.sleep(0.05)
-        return None
+        return code
 
     async def close(self) -> None:
         """Give connections back."""
