@@ -9,6 +9,7 @@ from typing import Literal
 
 import anyio
 import zstandard
+from msgspec.structs import replace
 
 from trialog.engine.archive import remove_tree
 from trialog.engine.sandbox.protocol import (
@@ -142,6 +143,8 @@ class FakeBackend:
         self.on_remove: Callable[[FakeSandbox], Awaitable[None]] = nothing
         self.outside: list[str] | None = []
         self.digest = "sha256:" + "0" * 64
+        self.image = Image(name=None)
+        """What `prepare` gives, with `digest`."""
         self.commands: list[tuple[str, Command]] = []
         self.alive: set[str] = set()
         self.removed: list[str] = []
@@ -152,7 +155,7 @@ class FakeBackend:
         """The host's own system."""
         self.requests.append(request)
         await self.on_prepare(request)
-        return Image(name=None, digest=self.digest)
+        return replace(self.image, digest=self.digest)
 
     async def create(self, spec: SandboxSpec) -> Sandbox:
         """A sandbox that does as told."""

@@ -12,9 +12,16 @@ from helpers.fakes import FakeBackend, FakeSandbox, passes
 from helpers.jobs import Watched, services, tasks
 from trialog.engine.job.api import run_job
 from trialog.engine.job.config import JobConfig
-from trialog.engine.sandbox.protocol import Command, Exit, SandboxSpec
+from trialog.engine.sandbox.protocol import Command, Exit, Image, SandboxSpec
 from trialog.events.codec import decode
-from trialog.events.kinds import AgentStarted, VerifierStarted, WorkspaceSaved
+from trialog.events.kinds import (
+    AgentStarted,
+    SandboxStarted,
+    TamperFound,
+    VerifierScored,
+    VerifierStarted,
+    WorkspaceSaved,
+)
 from trialog.events.kinds.parts import Limits
 from trialog.events.open import memory_log
 
@@ -97,6 +104,55 @@ async def test_without_a_word_there_is_no_network_and_no_limit(tmp_path: Path) -
     assert (spec.workdir, spec.separate_users) == ("/app", False)
     assert (agent.timeout, agent.idle_timeout, agent.user) == (600.0, None, None)
     assert (verifier.timeout, verifier.user) == (600.0, None)
+
+
+@pytest.mark.parametrize(
+    ("asked", "images", "workspace"),
+    [
+        ("/asked", "/own", "/asked"),
+        (None, "/own", "/own"),
+        (None, "/", "/app"),
+        (None, None, "/app"),
+    ],
+)
+async def test_where_the_workspace_is(
+    tmp_path: Path, asked: str | None, images: str | None, workspace: str
+) -> None:
+    """What the task asks for, else the image's WORKDIR, else /app."""
+    backend = FakeBackend()
+    backend.image = Image(name=None, workdir=images)
+    settings = f'[environment]\nworkdir = "{asked}"\n' if asked else ""
+    async with memory_log() as log:
+        given = await tasks(tmp_path / "t", 1, settings=settings)
+        await run_job(services(log, backend, tmp_path / "jobs"), CONFIG, given, Watched())
+    assert backend.specs[0].workdir == workspace
+
+
+async def test_what_an_image_brings_is_recorded(tmp_path: Path) -> None:
+    """Its digests, and a reward that is baked into it, which is named and never believed."""
+    backend = FakeBackend()
+    backend.image = Image(
+        name="i:1",
+        repository_digest="i@sha256:2",
+        planted_rewards={"/logs/verifier/reward.txt": "ab" * 32},
+    )
+
+    async def phase(sandbox: FakeSandbox, command: Command, output: object) -> Exit:
+        return Exit(ended_by="exit", code=0, duration=0.0)  # the verifier writes nothing
+
+    backend.phase = phase  # type: ignore[assignment]
+    async with memory_log() as log:
+        given = await tasks(tmp_path / "t", 1)
+        await run_job(services(log, backend, tmp_path / "jobs"), CONFIG, given, Watched())
+        [stream] = await log.streams("trial/")
+        events = [decode(event) for event in await log.read(stream)]
+    [sandbox] = [event for event in events if isinstance(event, SandboxStarted)]
+    assert (sandbox.image, sandbox.image_digest) == ("i:1", backend.digest)
+    assert sandbox.repository_digest == "i@sha256:2"
+    [found] = [event for event in events if isinstance(event, TamperFound)]
+    assert (found.path, found.sha256) == ("/logs/verifier/reward.txt", "ab" * 32)
+    [verdict] = [event for event in events if isinstance(event, VerifierScored)]
+    assert (verdict.score, verdict.source) == (0.0, "engine")
 
 
 @pytest.mark.parametrize("save", [True, False])
