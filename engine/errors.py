@@ -100,6 +100,17 @@ class BuildTimeout(ImageError):
     category = "build_timeout"
 
 
+class TransferFailed(SandboxError):
+    """What a sandbox is to begin with could not be brought into it, or out of the one before."""
+
+    category = "transfer_failed"
+
+    def __init__(self, what: str, reason: str) -> None:
+        self.what = what
+        self.reason = reason
+        super().__init__(f"{what}: {reason}")
+
+
 class SandboxStartTimeout(SandboxError):
     """The sandbox did not come up within its deadline."""
 

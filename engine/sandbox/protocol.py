@@ -11,7 +11,7 @@ phase starts, so the engine fills or swaps the folder (rename it away, make a ne
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -81,6 +81,16 @@ class SandboxSpec(msgspec.Struct, frozen=True, kw_only=True):
     """It stays after its engine's end, until somebody asks to clean up."""
     separate_users: bool = False
     """A phase will run as a user other than the image's."""
+
+
+class GivenFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A regular file of the host that a sandbox is given."""
+
+    source: Path
+    path: str
+    """Where it goes inside; absolute."""
+    mode: int = 0o644
+    """Permission bits."""
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
@@ -163,6 +173,13 @@ class Sandbox(Protocol):
 
         Links are never followed, in any component: each is given back, as is what is missing.
         Raises TreeTooLarge, SandboxGone.
+        """
+        ...
+
+    async def put_files(self, files: Sequence[GivenFile]) -> None:
+        """Copy files of the host in, before the first phase; folders on the way are made.
+
+        Whoever runs the image owns them. Raises SandboxError where one can't be put there.
         """
         ...
 

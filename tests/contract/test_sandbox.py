@@ -14,7 +14,13 @@ import pytest
 
 from trialog.engine.archive import members
 from trialog.engine.archive.headers import Entry
-from trialog.engine.sandbox.protocol import Command, SandboxBackend, TreeTooLarge
+from trialog.engine.errors import SandboxError
+from trialog.engine.sandbox.protocol import (
+    Command,
+    GivenFile,
+    SandboxBackend,
+    TreeTooLarge,
+)
 from trialog.events.kinds.parts import Limits, SkippedPath
 
 if TYPE_CHECKING:
@@ -627,6 +633,37 @@ async def test_changed_outside(box: Box) -> None:
     )
     assert ended.code == 0
     assert await box.sandbox.changed_outside() == ["/tmp/new", "/tmp/new/file"]
+
+
+async def test_put_files(make_box: MakeBox, tmp_path: Path) -> None:
+    """Files that are given before the first phase lie where they should, mounts included."""
+    (tmp_path / "one").write_bytes(b"\x00\xff" * 300_000)
+    (tmp_path / "two").write_text("in a mount")
+    (tmp_path / "three").write_text("run me")
+    box = await make_box()
+    await box.sandbox.put_files(
+        [
+            GivenFile(source=tmp_path / "one", path="/tmp/made/for it/one"),
+            GivenFile(source=tmp_path / "two", path="/logs/deep/two", mode=0o400),
+            GivenFile(source=tmp_path / "three", path="/tmp/three", mode=0o755),
+        ]
+    )
+    ended, output = await box.sh(
+        "stat -c '%s %a' '/tmp/made/for it/one' /logs/deep/two /tmp/three; cat /logs/deep/two; "
+        "stat -c %a /tmp"
+    )
+    assert ended.code == 0, output
+    assert output == b"600000 644\n10 400\n6 755\nin a mount1777\n"
+
+
+@pytest.mark.parametrize("path", ["/tmp/file/below", "/tmp/../x/..", "/logs"])
+async def test_put_where_no_file_can_be(make_box: MakeBox, tmp_path: Path, path: str) -> None:
+    """A place that can't be had is an error that names it, not a file somewhere else."""
+    (tmp_path / "one").write_text("1")
+    box = await make_box()
+    await box.sandbox.put_files([GivenFile(source=tmp_path / "one", path="/tmp/file")])
+    with pytest.raises(SandboxError, match=re.escape(path)):
+        await box.sandbox.put_files([GivenFile(source=tmp_path / "one", path=path)])
 
 
 # Coming and going

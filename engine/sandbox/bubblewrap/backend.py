@@ -13,7 +13,7 @@ from anyio import to_thread
 
 from ....events.errors import said
 from ...archive import remove_tree, unpack
-from ...errors import ImageError, SandboxError
+from ...errors import ImageError, SandboxError, TransferFailed
 from ..owner import this_process
 from ..protocol import Image, ImageRequest, SandboxSpec
 from .box import BubblewrapSandbox
@@ -51,6 +51,13 @@ def usable() -> str | None:
         return None
     told = tried.stderr.decode("utf-8", "replace").strip().removeprefix("bwrap: ")
     return f"bwrap can't make a sandbox here: {told or f'exit code {tried.returncode}'}; {_ADVICE}"
+
+
+def _restore(workspace: Path, layout: Layout) -> None:
+    try:
+        unpack(workspace, layout.folders[layout.workdir])
+    except (OSError, SandboxError) as error:
+        raise TransferFailed(f"workspace {layout.workdir}", said(error)) from error
 
 
 class BubblewrapBackend:
@@ -124,7 +131,7 @@ class BubblewrapBackend:
             layout.make()
             keep_spec(spec, own)
             if spec.workspace is not None:
-                unpack(spec.workspace, layout.folders[layout.workdir])
+                _restore(spec.workspace, layout)
         except BaseException:
             sandbox.discard()
             raise

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import anyio
 from anyio import CancelScope, to_thread
 
 from ....events.kinds.parts import SkippedPath
-from ...archive import copy_out, pack_folder, remove_tree
+from ...archive import copy_out, pack_folder, place_file, remove_tree
 from ...errors import SandboxError, SandboxGone, SandboxStartTimeout
-from ..protocol import Command, Exit, Tree
+from ..protocol import Command, Exit, GivenFile, Tree
 from .changes import list_changes
 from .descriptors import memory_file, options_file, stray_descriptors
 from .layout import Layout, is_system, real_place
@@ -192,6 +192,20 @@ class BubblewrapSandbox:
             reason = "it is the host's own, not the sandbox's" if own else "there is no such file"
             return [SkippedPath(path=path.lstrip("/"), reason=reason)]
         return await to_thread.run_sync(_copy, path, place, destination, cap)
+
+    async def put_files(self, files: Sequence[GivenFile]) -> None:
+        """Copy files of the host in, before the first phase; see the protocol."""
+        await to_thread.run_sync(self._put_files, files)
+
+    def _put_files(self, files: Sequence[GivenFile]) -> None:
+        self._check_there()
+        for file in files:
+            place = self._layout.host_place(file.path)
+            if place is None:
+                raise SandboxError(
+                    f"{file.path} can't be had here: bubblewrap runs on the host's own system"
+                )
+            place_file(file, *place)
 
     async def changed_outside(self) -> list[str] | None:
         """Paths in /tmp, /logs and HOME, which were empty in the beginning."""

@@ -11,7 +11,7 @@ import anyio
 from anyio import to_thread
 
 from ...archive import remove_tree
-from ...errors import ImageError, LimitsRefused, SandboxError, SandboxUnavailable
+from ...errors import ImageError, LimitsRefused, SandboxError, SandboxUnavailable, TransferFailed
 from ..owner import is_dead, this_process
 from ..protocol import Image, ImageRequest, SandboxSpec
 from .api import Engine, EngineRefused
@@ -97,7 +97,7 @@ class DockerBackend:
         )
         try:
             if spec.workspace is not None:
-                await restore(self._engine, container, spec.workdir, spec.workspace)
+                await self._restore(container, spec.workdir, spec.workspace)
             else:
                 await make_workdir(self._engine, container, spec)
         except BaseException:
@@ -105,6 +105,12 @@ class DockerBackend:
                 await sandbox.remove()
             raise
         return sandbox
+
+    async def _restore(self, container: str, workdir: str, workspace: Path) -> None:
+        try:
+            await restore(self._engine, container, workdir, workspace)
+        except EngineRefused as error:
+            raise TransferFailed(f"workspace {workdir}", str(error)) from error
 
     async def reap(self, *, log_id: str | None = None) -> list[str]:
         """Remove what dead engines of this host left; see the protocol."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,13 +13,13 @@ from anyio import to_thread
 
 from ....events.kinds.parts import Process, SkippedPath
 from ...errors import SandboxError, SandboxGone
-from ..protocol import Command, Exit, SandboxSpec, Tree
+from ..protocol import Command, Exit, GivenFile, SandboxSpec, Tree
 from .api import Engine, EngineRefused, is_gone
 from .changes import Changes
 from .config import HOSTS, HOSTS_TEXT, runs_by_exec, same_user
 from .phase import CONTROL, SCRIPT, STDIN, PhaseOutput, new_mark, script
 from .running import Following
-from .trees import copy_file, save_tree
+from .trees import copy_file, put_files, save_tree
 from .ways import ByExec, Direct, Way
 
 KILLED = 137
@@ -182,6 +182,11 @@ class DockerSandbox:
             return await copy_file(
                 self._engine, self._container, path, destination, cap, self._spec.scratch
             )
+
+    async def put_files(self, files: Sequence[GivenFile]) -> None:
+        """Copy files of the host in, before the first phase; see the protocol."""
+        with self._noticing():
+            await put_files(self._engine, self._container, files, self._spec.mounts)
 
     async def changed_outside(self) -> list[str] | None:
         """Paths changed outside the workspace and the mounts; see the protocol."""

@@ -8,7 +8,7 @@ import secrets
 import shutil
 import stat
 import tarfile
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path, PurePosixPath
 
@@ -16,10 +16,10 @@ import anyio
 from anyio import to_thread
 
 from ....events.kinds.parts import SkippedPath
-from ...archive import members, pack_folder, pack_tar, tar_at
+from ...archive import members, pack_folder, pack_tar, place_file, tar_at, tar_of
 from ...archive.headers import FILE, HARD_LINK, LINK
 from ...errors import SandboxError
-from ..protocol import Tree, TreeTooLarge
+from ..protocol import GivenFile, Mount, Tree, TreeTooLarge
 from .api import CHUNK, Engine, EngineRefused, is_gone
 
 IN_MEMORY = 4 * 1024 * 1024
@@ -68,6 +68,31 @@ async def restore(engine: Engine, container: str, path: str, archive: Path) -> N
     into, and leaves that folder's own mode and owner as they are.
     """
     await engine.write_tree(container, "/", _in_thread(tar_at(archive, path)))
+
+
+async def put_files(
+    engine: Engine, container: str, files: Sequence[GivenFile], mounts: Sequence[Mount]
+) -> None:
+    """Put files of this machine into a container that has run nothing yet, or where it mounts."""
+    mounted = {mount.target: mount.source for mount in mounts}
+    inside: list[GivenFile] = []
+    for file in files:
+        parents = [str(parent) for parent in PurePosixPath(file.path).parents]
+        target = next((parent for parent in parents if parent in mounted), None)
+        if target is None:
+            inside.append(file)
+        else:
+            rest = str(PurePosixPath(file.path).relative_to(target))
+            await to_thread.run_sync(place_file, file, mounted[target], rest)
+    if not inside:
+        return
+    try:
+        await engine.write_tree(container, "/", _in_thread(tar_of(inside)))
+    except EngineRefused as error:
+        if is_gone(error):
+            raise
+        named = ", ".join(file.path for file in inside[:3]) + (" …" if len(inside) > 3 else "")
+        raise SandboxError(f"{named} can't be made: {error.message}") from error
 
 
 async def _check_way(engine: Engine, container: str, parts: list[str]) -> SkippedPath | None:
