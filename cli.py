@@ -40,6 +40,7 @@ from .engine.console.words import (
     Verbose,
     VerifierEnv,
     VerifierName,
+    VerifierSandbox,
 )
 
 if TYPE_CHECKING:
@@ -203,6 +204,7 @@ def run(
         MissingReward | None,
         typer.Option(help="What no usable reward is: a 0, or a verifier's error. [zero]"),
     ] = None,
+    verifier_sandbox: VerifierSandbox = None,
     keep_sandbox: Annotated[
         bool | None,
         typer.Option("--keep-sandbox", help="Leave the sandboxes for `trialog exec`."),
@@ -246,6 +248,7 @@ def run(
         "cpus": cpus, "memory_mb": memory_mb, "save_outputs": save_outputs,
         "workspace_cap_mb": workspace_cap_mb,
         "missing_reward": missing_reward and missing_reward.value, "keep_sandbox": keep_sandbox,
+        "verifier_sandbox": verifier_sandbox and verifier_sandbox.value,
         "strict_limits": strict_limits, "in_process": in_process, "seed": seed,
     }  # fmt: skip
     return _await(
@@ -423,6 +426,7 @@ def check(
     task: Annotated[str, typer.Argument(metavar="TASK", help="A task folder.")],
     sandbox: Sandbox = SandboxName.auto,
     image: Image = None,
+    verifier_sandbox: VerifierSandbox = None,
     env_file: EnvFile = None,
     verifier_env: VerifierEnv = None,
     json: Json = False,
@@ -433,7 +437,8 @@ def check(
 
     return _await(
         check_task, _request(json, verbose), task, sandbox=sandbox.value, image=image,
-        env_file=env_file, verifier_env=verifier_env or [],
+        verifier_sandbox=verifier_sandbox and verifier_sandbox.value, env_file=env_file,
+        verifier_env=verifier_env or [],
     )  # fmt: skip
 
 

@@ -95,16 +95,16 @@ class _Copier:
             status = os.fstat(source)
             if status.st_size > self._left:  # before a sparse file fills the disk
                 self._claim(status.st_size)
-            try:
-                with open(destination, "xb") as copy:
+            with open(destination, "xb") as copy:  # what is there already is not touched
+                try:
                     while data := os.read(source, CHUNK):
                         self._check()
                         self._claim(len(data))
                         copy.write(data)
                     os.fchmod(copy.fileno(), stat.S_IMODE(status.st_mode) & 0o777 | 0o600)
-            except BaseException:
-                destination.unlink(missing_ok=True)
-                raise
+                except BaseException:
+                    destination.unlink(missing_ok=True)
+                    raise
         finally:
             os.close(source)
 

@@ -68,6 +68,7 @@ async def check_task(
     *,
     sandbox: str,
     image: str | None,
+    verifier_sandbox: Literal["shared", "separate"] | None,
     env_file: Path | None,
     verifier_env: Sequence[str],
 ) -> int:
@@ -89,6 +90,7 @@ async def check_task(
             agents=["oracle", "nop"],
             sandbox=cast("Literal['auto', 'docker', 'bubblewrap']", sandbox),
             image=image or request.environ.get("TRIALOG_IMAGE") or None,
+            verifier_sandbox=verifier_sandbox,
         )
         variables = partial(
             read_variables, request.environ, env_file=env_file, verifier_env=verifier_env

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..job.api import JobResult
+from ..job.config import MOVED
 from .failure import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
 from .kept import kept_trials
 from .lines import summary_lines, warning_lines
@@ -38,11 +39,11 @@ def _under(summary: Mapping[str, Any], fail_under: float | None) -> bool:
 
 
 def _not_said(watch: JobWatch) -> dict[str, list[str]]:
-    """Warnings of trials but for those of their tasks that were told as the job began."""
+    """Warnings of trials but for those of their tasks that are told elsewhere."""
     return {
         message: tasks
         for message, tasks in watch.tally.warnings.items()
-        if not all(f"task {task}: {message}" in watch.said for task in tasks)
+        if message != MOVED and not all(f"task {task}: {message}" in watch.said for task in tasks)
     }
 
 

@@ -6,13 +6,14 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+import anyio
 from anyio import to_thread
 
 from ...events.codec import decode_known
 from ...events.kinds import SandboxRemoved, SandboxStarted
 from ...events.log import EventLog
 from ..errors import CommandRefused, ConfigError, SandboxGone
-from ..job.place import KEPT
+from ..job.place import APART, KEPT
 from .session import Request, opened
 
 __all__ = ("kept_trials", "run_in_kept")
@@ -36,7 +37,9 @@ async def run_in_kept(request: Request, trial: str, command: Sequence[str]) -> i
             return await exec_in_container(sandbox.sandbox_id, words, workdir=sandbox.workspace)
         from ..sandbox.bubblewrap import exec_in
 
-        return await exec_in(session.place.folder / KEPT / name, words)
+        apart = anyio.Path(session.place.folder / KEPT / f"{name}{APART}")
+        kept = Path(apart) if await apart.exists() else session.place.folder / KEPT / name
+        return await exec_in(kept, words)
     except SandboxGone as error:
         raise CommandRefused(f"the sandbox of trial {name} is gone: {error}; {_ADVICE}") from error
 
@@ -46,7 +49,7 @@ async def kept_trials(jobs_folder: Path) -> frozenset[str]:
 
     def listed() -> frozenset[str]:
         try:
-            return frozenset(os.listdir(jobs_folder / KEPT))
+            return frozenset(n.removesuffix(APART) for n in os.listdir(jobs_folder / KEPT))
         except OSError:
             return frozenset()
 

@@ -19,6 +19,7 @@ __all__ = (
     "labels",
     "outcome_line",
     "plan_line",
+    "separate_lines",
     "summary_line",
     "summary_lines",
     "trial_line",
@@ -99,7 +100,7 @@ def summary_lines(
     summary: Mapping[str, Any], tally: Tally, *, folder: str, word: str = "complete"
 ) -> list[str]:
     """The block after a job's trials."""
-    told = (agent_line(tally), tamper_line(tally))
+    told = (agent_line(tally), tamper_line(tally), *separate_lines(summary))
     return [
         summary_line(summary, word=word, idle_timeouts=tally.idle_timeouts),
         outcome_line(summary),
@@ -173,6 +174,27 @@ def errored_lines(trials: Iterable[TrialEnded], folder: str) -> list[str]:
     return lines
 
 
+def separate_lines(summary: Mapping[str, Any]) -> list[str]:
+    """``Verifier: 2 separate``, and which tasks were moved there without saying what they need."""
+    found = summary["separate_verifiers"]
+    if not found["count"]:
+        return []
+    lines = [f"Verifier: {found['count']} separate"]
+    if tasks := found["tasks"]:
+        it = "its" if len(tasks) == 1 else "their"
+        lines.append(
+            f"--verifier-sandbox separate moved {plural(len(tasks), 'task')} that "
+            f"{'declares' if len(tasks) == 1 else 'declare'} no artifacts: {_listed(tasks)}. There "
+            f"{it} test sees the workspace and /logs/artifacts alone: what an agent left elsewhere "
+            "(a file, a database, a running service) scores 0 as if it had never been made"
+        )
+        one = shlex.quote(escaped(tasks[0]))
+        lines.append(
+            f"      next: `trialog check {one} --verifier-sandbox separate` runs the controls so"
+        )
+    return lines
+
+
 def _grouped(
     trials: Iterable[TrialEnded], outcome: str
 ) -> Iterable[tuple[tuple[bool, str], list[TrialEnded]]]:
@@ -193,7 +215,11 @@ def _meaning(category: str) -> str:
 
 
 def _names(trials: Sequence[TrialEnded]) -> str:
-    names = sorted({escaped(trial.task) for trial in trials})
+    return _listed({trial.task for trial in trials})
+
+
+def _listed(tasks: Iterable[str]) -> str:
+    names = sorted({escaped(task) for task in tasks})
     shown = ", ".join(names[:_NAMES_SHOWN])
     return shown if len(names) <= _NAMES_SHOWN else f"{shown} and {len(names) - _NAMES_SHOWN} more"
 

@@ -33,6 +33,7 @@ __all__ = (
     "Verbose",
     "VerifierEnv",
     "VerifierName",
+    "VerifierSandbox",
 )
 
 
@@ -49,6 +50,13 @@ class MissingReward(StrEnum):
 
     zero = "zero"
     error = "error"
+
+
+class VerifierSandboxName(StrEnum):
+    """Where test scripts run."""
+
+    shared = "shared"
+    separate = "separate"
 
 
 class LayoutName(StrEnum):
@@ -134,6 +142,10 @@ Secret = Annotated[
     ),
 ]
 Sandbox = Annotated[SandboxName, typer.Option(help="Where trials run.")]
+VerifierSandbox = Annotated[
+    VerifierSandboxName | None,
+    typer.Option(help="Where tests run: the agent's sandbox, or one of their own. [as tasks say]"),
+]
 Image = Annotated[
     str | None, typer.Option(metavar="IMAGE", help="The image of tasks that name none (docker).")
 ]

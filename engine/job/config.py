@@ -12,6 +12,12 @@ from typing import Any, Literal
 import msgspec
 
 MissingReward = Literal["zero", "error"]
+SandboxMode = Literal["shared", "separate"]
+
+MOVED = (
+    "--verifier-sandbox moved the test to a sandbox of its own, and the task declares no artifacts"
+)
+"""The warning of a task that never said what its test needs elsewhere."""
 
 
 class JobConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -52,6 +58,8 @@ class JobConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     save_outputs: bool = True
     workspace_cap_mb: int = 512
     missing_reward: MissingReward = "zero"
+    verifier_sandbox: SandboxMode | None = None
+    """Where test scripts run; null: as each task says."""
     keep_sandbox: bool = False
     strict_limits: bool = False
     in_process: bool = True

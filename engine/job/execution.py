@@ -7,6 +7,7 @@ and at the end, before anyone is told.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 import anyio
@@ -19,6 +20,7 @@ from ...events.kinds import (
     AgentFailed,
     AgentStarted,
     ProcessesKilled,
+    SandboxFailed,
     SandboxLost,
     TrialEvent,
     TrialFinished,
@@ -27,7 +29,7 @@ from ...events.kinds import (
     WorkspaceHardened,
 )
 from ..agents import AgentContext, Assignment
-from ..errors import SandboxGone
+from ..errors import SandboxError, SandboxGone, TransferFailed
 from ..sandbox.protocol import Sandbox
 from ..tasks.environment import resolve_env
 from ..tasks.model import TaskWarning
@@ -35,10 +37,11 @@ from ..trial.decide import Conclude, Interrupt, Record
 from ..trial.folders import TamperUncleared
 from ..trial.load import load_trial
 from ..trial.record import stream_of
-from ..trial.saving import MEBIBYTE, Saving, save_work
+from ..trial.saving import MEBIBYTE, Saved, Saving, save_work
 from ..trial.state import TrialState
 from ..trial.work import SavedWork, find_saved_work
 from ..verifier.script import ScriptVerifier, run_script_verifier
+from .config import MOVED, SandboxMode
 from .context import JobContext
 from .ending import TrialEnd, fault, removal
 from .episode_task import EpisodeTask
@@ -106,7 +109,11 @@ class SandboxTrial(History):
         super().__init__(job, scheduled, state, slot)
         self.task = task
         self.agent = job.agents[scheduled.slot.agent]
+        verifier = task.task.settings.verifier
+        self.mode: SandboxMode = job.config.verifier_sandbox or verifier.sandbox_mode
         self.place = Place(job, self.task, self.trial)
+        self._closing = 0.0
+        """Seconds for putting out of the way what the agent left."""
         self.work: SavedWork | None = None
 
     # The order of a trial
@@ -132,10 +139,14 @@ class SandboxTrial(History):
         assert self.place.sandbox is not None
         if not await self._work(self.place.sandbox):
             return
-        if not await self._save(self.place.sandbox):
+        saved = await self._save(self.place.sandbox)
+        if saved is None:
             return
         self.slot.give_back()
-        await self._judge(self.place.sandbox)
+        if self.mode == "separate":
+            await self._judge_apart(saved)
+        elif (removed := await self._close()) is not None:
+            await self._judge(removed)
 
     def _made(self, purpose: str, told: Sequence[TrialEvent]) -> bool:
         """Note how a sandbox was made; False when there is none."""
@@ -153,6 +164,7 @@ class SandboxTrial(History):
             seed=slot_seed(self.job.config, self.scheduled.slot),
             continues=self.work.place if self.work else None,
             warnings=self._task_warnings(),
+            sandbox_mode=self.mode,
         )
 
     def _task_warnings(self) -> list[TaskWarning]:
@@ -160,6 +172,9 @@ class SandboxTrial(History):
         found = list(self.task.task.warnings)
         for env in (settings.sandbox.env, settings.verifier.env):
             found += resolve_env(env, environ).warnings
+        moved = self.mode == "separate" != settings.verifier.sandbox_mode
+        if moved and not settings.artifacts:
+            found.append(TaskWarning("separate_without_artifacts", MOVED))
         return found
 
     async def _work(self, sandbox: Sandbox) -> bool:
@@ -228,8 +243,8 @@ class SandboxTrial(History):
         config = self.job.config
         return limit + config.start_timeout_sec + config.stop_timeout_sec
 
-    async def _save(self, sandbox: Sandbox) -> bool:
-        """Save the work; False when the sandbox went away meanwhile."""
+    async def _save(self, sandbox: Sandbox) -> Saved | None:
+        """Save the work; None when the sandbox went away meanwhile."""
         config = self.job.config
         what = Saving(
             workspace=self.place.folders.workspace,
@@ -239,18 +254,19 @@ class SandboxTrial(History):
             keep_workspace=config.save_outputs,
             cap=config.workspace_cap_mb * MEBIBYTE,
             timeout=config.save_timeout_sec,
+            apart=self.mode == "separate",
         )
         job = self.job
         try:
-            events = await save_work(
+            saved = await save_work(
                 sandbox, what, blobs=job.log.blobs, clock=job.clock, redactor=job.redactor
             )
         except SandboxGone as error:
             self._lost(sandbox, error, "save")
-            return False
-        self.note(*events)
+            return None
+        self.note(*saved.events)
         stage("work saved", trial=self.trial)
-        return True
+        return saved
 
     def _lost(self, sandbox: Sandbox, error: SandboxGone, phase: str) -> None:
         self.note(
@@ -259,44 +275,95 @@ class SandboxTrial(History):
             TrialFinished(outcome="unscored"),
         )
 
-    async def _judge(self, sandbox: Sandbox) -> None:
-        """Put out of the way what the agent left for the verifier, and let the verifier work."""
-        job = self.job
-        begun = job.clock.monotonic()
+    async def _judge_apart(self, saved: Saved) -> None:
+        """Let the verifier work in a fresh sandbox, which is given what was taken out of this one.
+
+        The agent's own goes as soon as that is done.
+        """
+        removed = await self._close(needed=False) or []
+        if saved.lost is not None or saved.archive is None:
+            self._unscored(TransferFailed("separate verifier transfer failed", saved.lost or ""))
+            return
+        state, blobs = self.record.state, self.job.log.blobs
+        place = Place(self.job, self.task, self.trial, apart=True)
+        await place.make_scratch()
+        archive = place.scratch / saved.archive.name
+        await to_thread.run_sync(os.rename, saved.archive, archive)
+        self.release()
+        self.place = place
+        async with self.job.verifier_slots:
+            detail("sandbox wanted", trial=self.trial, purpose="verifier")
+            try:
+                told = await place.start_over(archive, state.artifacts, blobs)
+            except SandboxError as error:
+                self._not_given(error)
+                return
+            if self._made("verifier", _of_a_transfer(told)):
+                await self._judge_here(removed)
+
+    async def _close(self, *, needed: bool = True) -> list[str] | None:
+        """Put out of the way what the agent left for the verifier; the paths of it.
+
+        None where that can't be done, and is `needed`: then nothing may be graded here.
+        """
+        begun = self.job.clock.monotonic()
         try:
             tampered = await self.place.folders.close_agent_phase(
-                job.log.blobs, planted=self.place.image.planted_rewards
+                self.job.log.blobs, planted=self.place.image.planted_rewards
             )
         except TamperUncleared as error:
-            self.note(
-                *error.found,
-                TrialUnscored(error=str(error), category=error.category, infrastructure=True),
-                TrialFinished(outcome="unscored"),
-            )
-            return
-        removed = [found.path for found in tampered]
-        duration = round(job.clock.monotonic() - begun, 6)
-        self.note(*tampered, WorkspaceHardened(removed=removed, duration=duration))
+            self.note(*error.found)
+            if needed:
+                self._unscored(error)
+            return None
+        self.note(*tampered)
+        self._closing = self.job.clock.monotonic() - begun
+        return [found.path for found in tampered]
+
+    def _unscored(self, error: TamperUncleared | SandboxError) -> None:
+        self.note(
+            TrialUnscored(error=str(error), category=error.category, infrastructure=True),
+            TrialFinished(outcome="unscored"),
+        )
+
+    def _not_given(self, error: SandboxError) -> None:
+        """What the sandbox was to begin with could not be brought into it."""
+        if isinstance(error, SandboxGone):
+            assert self.place.sandbox is not None
+            self._lost(self.place.sandbox, error, "start")
+        else:
+            self._unscored(TransferFailed("separate verifier transfer failed", str(error)))
+
+    async def _judge(self, removed: list[str]) -> None:
+        """Let the verifier work in the sandbox that is there, once it has a slot."""
+        async with self.job.verifier_slots:
+            await self._judge_here(removed)
+
+    async def _judge_here(self, removed: list[str]) -> None:
+        job, place = self.job, self.place
+        sandbox = place.sandbox
+        assert sandbox is not None
+        duration = round(self._closing, 6)
+        self.note(WorkspaceHardened(removed=removed, duration=duration))
         detail("workspace hardened", trial=self.trial, removed=len(removed))
         verifier = self._verifier()
-        async with job.verifier_slots:
-            await self.tell(verifier.started())
-            stage("verifier started", trial=self.trial, verifier=verifier.name)
-            try:
-                with anyio.fail_after(self._patience(verifier.timeout)):
-                    result = await run_script_verifier(
-                        verifier,
-                        sandbox=sandbox,
-                        folders=self.place.folders,
-                        blobs=job.log.blobs,
-                        clock=job.clock,
-                        redactor=job.redactor,
-                        spool=self.place.scratch / "verifier.log",
-                        cut_off=self.cut_phase,
-                    )
-            except TimeoutError:
-                self._lost(sandbox, _stuck(sandbox, "verifier"), "verifier")
-                return
+        await self.tell(verifier.started())
+        stage("verifier started", trial=self.trial, verifier=verifier.name)
+        try:
+            with anyio.fail_after(self._patience(verifier.timeout)):
+                result = await run_script_verifier(
+                    verifier,
+                    sandbox=sandbox,
+                    folders=place.folders,
+                    blobs=job.log.blobs,
+                    clock=job.clock,
+                    redactor=job.redactor,
+                    spool=place.scratch / "verifier.log",
+                    cut_off=self.cut_phase,
+                )
+        except TimeoutError:
+            self._lost(sandbox, _stuck(sandbox, "verifier"), "verifier")
+            return
         self.command(Record(result.events), Conclude())
         stage("verifier ended", trial=self.trial, verifier=verifier.name)
 
@@ -311,6 +378,7 @@ class SandboxTrial(History):
             timeout=settings.timeout_sec * job.config.timeout_multiplier,
             start_timeout=job.config.start_timeout_sec,
             missing_reward=job.config.missing_reward,
+            sandbox_mode=self.mode,
         )
 
     async def _grade(self, planned: PlannedSlot) -> None:
@@ -325,10 +393,15 @@ class SandboxTrial(History):
         else:
             self._begin()
         detail("sandbox wanted", trial=self.trial, purpose="verifier")
-        if not self._made("verifier", await self.place.start_restored(self.work, blobs)):
+        try:
+            told = await self.place.start_restored(self.work, blobs)
+        except SandboxError as error:
+            self._not_given(error)
             return
-        assert self.place.sandbox is not None
-        await self._judge(self.place.sandbox)
+        if not self._made("verifier", _of_a_transfer(told) if self.mode == "separate" else told):
+            return
+        if (removed := await self._close()) is not None:
+            await self._judge(removed)
 
     # Ends
 
@@ -364,6 +437,16 @@ async def _log_fault(trial: str, error: Exception) -> None:
         structlog.get_logger().error("engine fault", trial=trial, exc_info=error)
 
     await to_thread.run_sync(write)
+
+
+def _of_a_transfer(told: Sequence[TrialEvent]) -> list[TrialEvent]:
+    """Say it of a sandbox that could not be had because of what it was to begin with."""
+    return [
+        replace(event, error=f"separate verifier transfer failed: {event.error}")
+        if isinstance(event, SandboxFailed) and event.category == TransferFailed.category
+        else event
+        for event in told
+    ]
 
 
 def _stuck(sandbox: Sandbox, phase: str) -> SandboxGone:

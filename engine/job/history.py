@@ -16,6 +16,7 @@ from ..tasks.model import TaskWarning
 from ..trial.decide import Command, Record
 from ..trial.record import TrialRecord
 from ..trial.state import TrialState
+from .config import SandboxMode
 from .context import JobContext
 from .ending import TrialEnd, commands_to_cut_off
 from .report import Notice, TrialBegan
@@ -63,6 +64,7 @@ class History:
         seed: int | None,
         continues: Continues | None = None,
         warnings: Iterable[TaskWarning] = (),
+        sandbox_mode: SandboxMode | None = None,
     ) -> None:
         """Queue TrialStarted, with what the task's author should know."""
         self.note(
@@ -74,6 +76,7 @@ class History:
                 seed=seed,
                 task_digest=digest,
                 continues=continues,
+                sandbox_mode=sandbox_mode,
             ),
             *(WarningRaised(code=w.code, message=w.message) for w in warnings),
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -12,21 +12,24 @@ from anyio import to_thread
 
 from ...events.clock import Clock
 from ...events.errors import said
-from ...events.kinds import SandboxFailed, SandboxStarted, WarningRaised
+from ...events.kinds import ArtifactsSaved, SandboxFailed, SandboxStarted, WarningRaised
 from ...events.kinds.parts import Limits
 from ...events.log import BlobStore
-from ..errors import SandboxError, SandboxStartTimeout
+from ..errors import SandboxError, SandboxGone, SandboxStartTimeout, TransferFailed
 from ..reaper import Reaper
-from ..sandbox.protocol import Image, Sandbox, SandboxBackend, SandboxSpec
+from ..sandbox.protocol import GivenFile, Image, Sandbox, SandboxBackend, SandboxSpec
 from ..tasks.environment import resolve_env
 from ..trial.folders import TrialFolders
-from ..trial.restoring import fetch_archive, restore_artifacts
+from ..trial.restoring import declared_files, fetch_archive, restore_artifacts
 from ..trial.work import SavedWork
 from .config import JobConfig
 from .tasks import TaskInJob
 
 KEPT = ".kept"
 """Below the jobs folder: scratch folders of sandboxes that were kept on purpose."""
+
+APART = ".verifier"
+"""Ends the name of the scratch folder of a verifier's own sandbox."""
 
 Removed = Callable[[str, float, str | None], Awaitable[None]]
 """Told when a sandbox is gone: its id, the seconds, or why it is not gone."""
@@ -84,13 +87,17 @@ class Surroundings(Protocol):
 class Place:
     """Made for one execution. `sandbox` and `folders` are there once `start` has succeeded."""
 
-    def __init__(self, job: Surroundings, task: TaskInJob, trial: str) -> None:
+    def __init__(
+        self, job: Surroundings, task: TaskInJob, trial: str, *, apart: bool = False
+    ) -> None:
+        """`apart`: it is a sandbox of the verifier's own, beside the agent's of the same trial."""
         self.job = job
         self.task = task
         self.trial = trial
         self.settings = task.task.settings
         self.kept = job.config.keep_sandbox
-        self.scratch = (job.folder.parent / KEPT if self.kept else job.scratch) / trial
+        name = f"{trial}{APART}" if apart else trial
+        self.scratch = (job.folder.parent / KEPT if self.kept else job.scratch) / name
         self.sandbox: Sandbox | None = None
         self._image: Image | None = None
         self._folders: TrialFolders | None = None
@@ -166,15 +173,41 @@ class Place:
     ) -> list[SandboxStarted | SandboxFailed | WarningRaised]:
         """Have a fresh sandbox that holds saved work, for a verifier; see `start`.
 
-        Raises BlobMissing and BlobAltered for work that is not there any more.
+        Raises BlobMissing and BlobAltered for work that is not there any more, TransferFailed for
+        an artifact that can't be put back.
         """
         await self.make_scratch()
         archive = await fetch_archive(work.archive, blobs, self.scratch)
+        return await self.start_over(archive, work.artifacts, blobs)
+
+    async def start_over(
+        self, archive: Path, artifacts: ArtifactsSaved | None, blobs: BlobStore
+    ) -> list[SandboxStarted | SandboxFailed | WarningRaised]:
+        """The same with a packed workspace that lies below the scratch folder; it is used up."""
         told = await self.start("verifier", workspace=archive)
         await to_thread.run_sync(archive.unlink)
-        if self.sandbox is not None and work.artifacts is not None:
-            await restore_artifacts(work.artifacts.artifacts, blobs, self.folders.artifacts)
+        if self.sandbox is not None and artifacts is not None:
+            await restore_artifacts(artifacts.artifacts, blobs, self.folders.artifacts)
+            await self._give_declared(self.sandbox, artifacts, blobs)
         return told
+
+    async def _give_declared(
+        self, sandbox: Sandbox, saved: ArtifactsSaved, blobs: BlobStore
+    ) -> None:
+        kept_out = [self.folders.workspace, *self.folders.verifier_places]
+        files = await declared_files(saved.artifacts, blobs, scratch=self.scratch, but_for=kept_out)
+        if not files:
+            return
+        seconds = self.job.config.save_timeout_sec
+        try:
+            with anyio.fail_after(seconds):
+                await sandbox.put_files(files)
+        except SandboxGone:
+            raise
+        except SandboxError as error:
+            raise TransferFailed(_named(files), str(error)) from error
+        except TimeoutError:
+            raise TransferFailed(_named(files), f"it took longer than {seconds:g} s") from None
 
     async def _create(self, image: Image, solution: Path | None, workspace: Path | None) -> Sandbox:
         job, settings = self.job, self.settings
@@ -229,6 +262,11 @@ class Place:
 
         self.job.reaper.take(sandbox, gone)
         return None
+
+
+def _named(files: Sequence[GivenFile]) -> str:
+    more = f" and {len(files) - 3} more" if len(files) > 3 else ""
+    return f"artifact {', '.join(file.path for file in files[:3])}{more}"
 
 
 def _make_private(folder: Path) -> None:

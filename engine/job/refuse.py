@@ -64,13 +64,6 @@ def refuse_unsupported(
 def _refuse_task(config: JobConfig, task: Task) -> None:
     verifier = task.settings.verifier
     file = task.settings_file
-    if verifier.sandbox_mode == "separate":
-        raise TaskError(
-            f"task {task.name} wants its verifier in a sandbox of its own, which this release "
-            "does not do yet: in the shared one it would be graded differently",
-            file=file,
-            key="verifier.sandbox_mode",
-        )
     if verifier.keep_processes:
         raise TaskError(
             f"task {task.name} is graded on a service that the agent leaves running, which this "

@@ -83,6 +83,20 @@ class TrialFolders:
         return [name for name in names if not workspace.is_relative_to(name)] or [fallback]
 
     @property
+    def verifier_places(self) -> list[str]:
+        """Paths inside that are the engine's and the verifier's: no file of an agent's goes there.
+
+        What is under /logs/artifacts is among them: it comes by the host's folder.
+        """
+        return [
+            REWARD_FOLDER,
+            ARTIFACTS_FOLDER,
+            self.task_target,
+            *self.verifier_targets,
+            *self.solution_targets,
+        ]
+
+    @property
     def prompt(self) -> str:
         """The prompt's path inside."""
         return f"{self.task_target}/prompt.md"

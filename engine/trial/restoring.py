@@ -1,13 +1,16 @@
 """Saved work, put back where it can be graded: a workspace's archive and the artifacts.
 
 A workspace is restored by the sandbox itself (`SandboxSpec.workspace`): exactly what was saved,
-with owners, modes, times and links, and nothing of the image's.
+with owners, modes, times and links, and nothing of the image's. Artifacts go back to where they
+were, as files that everybody may read.
 """
 
 from __future__ import annotations
 
 import os
+import posixpath
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 from anyio import to_thread
@@ -16,6 +19,7 @@ from ...events.kinds.trial import Artifact
 from ...events.log import BlobStore
 from ...events.values import BlobRef
 from ..errors import SandboxError
+from ..sandbox.protocol import GivenFile
 
 
 class ArtifactUnsafe(SandboxError):
@@ -40,12 +44,13 @@ async def fetch_archive(archive: BlobRef, blobs: BlobStore, scratch: Path) -> Pa
 
 
 async def restore_artifacts(artifacts: Sequence[Artifact], blobs: BlobStore, folder: Path) -> None:
-    """Put saved artifacts into the host's folder behind /logs/artifacts.
+    """Put saved artifacts that were under /logs/artifacts into the host's folder behind it.
 
     They keep their modes, but that every user inside may read them: whose they were is not saved.
     The folder is the engine's own, and nothing of an agent's has been in it. Raises ArtifactUnsafe
     before anything is written, BlobMissing and BlobAltered.
     """
+    artifacts = [artifact for artifact in artifacts if artifact.source is None]
     places: list[Path] = []
     for artifact in artifacts:
         path = PurePosixPath(artifact.path)
@@ -55,8 +60,36 @@ async def restore_artifacts(artifacts: Sequence[Artifact], blobs: BlobStore, fol
     for artifact, place in zip(artifacts, places, strict=True):
         await to_thread.run_sync(_make_parents, folder, place)
         await blobs.copy_to(artifact.blob, place)
-        mode = 0o644 if artifact.mode is None else artifact.mode & 0o777 | 0o444
-        await to_thread.run_sync(os.chmod, place, mode)
+        await to_thread.run_sync(os.chmod, place, _mode(artifact))
+
+
+async def declared_files(
+    artifacts: Sequence[Artifact], blobs: BlobStore, *, scratch: Path, but_for: Sequence[str]
+) -> list[GivenFile]:
+    """Saved artifacts that the task declared, as files below `scratch` for a sandbox to be given.
+
+    Those in or below the paths of `but_for` are left out: they come with the workspace, or lie
+    where nothing of an agent's may be. Raises BlobMissing and BlobAltered.
+    """
+    folder = scratch / "declared"
+    files: list[GivenFile] = []
+    await to_thread.run_sync(partial(folder.mkdir, exist_ok=True))
+    for artifact in artifacts:
+        if artifact.source is None or _is_below(artifact.source, but_for):
+            continue
+        place = folder / str(len(files))
+        await blobs.copy_to(artifact.blob, place)
+        files.append(GivenFile(source=place, path=artifact.source, mode=_mode(artifact)))
+    return files
+
+
+def _mode(artifact: Artifact) -> int:
+    return 0o644 if artifact.mode is None else artifact.mode & 0o777 | 0o444
+
+
+def _is_below(path: str, folders: Sequence[str]) -> bool:
+    place = PurePosixPath(posixpath.normpath(path))
+    return any(place.is_relative_to(folder) for folder in folders)
 
 
 def _make_parents(folder: Path, place: Path) -> None:

@@ -126,6 +126,13 @@ class TrialState(msgspec.Struct, frozen=True, kw_only=True):
         return self.workspace is not None and self.workspace.outside == []
 
     @property
+    def lost_artifact(self) -> str | None:
+        """An artifact of its that could not be taken out of the sandbox, and why."""
+        if self.artifacts is None or self.sandbox is None:
+            return None
+        return lost_artifact(self.artifacts, self.sandbox.workspace)
+
+    @property
     def awaiting(self) -> tuple[HumanReviewRequested, ...]:
         """The reviews that people still owe; none once the trial is concluded."""
         if self.stage is not Stage.JUDGED:
@@ -237,6 +244,18 @@ def judged_again(state: TrialState) -> TrialState:
         tools=state.tools,
         warnings=state.warnings,
     )
+
+
+def lost_artifact(saved: ArtifactsSaved, workspace: str) -> str | None:
+    """The first file that was there, could not be taken out, and does not come with the workspace.
+
+    What is missing, or a link, or no file, is the agent's own doing, and not among these.
+    """
+    inside = workspace.rstrip("/") + "/"
+    for each in saved.skipped:
+        if each.failed and not f"{each.path}/".startswith(inside):
+            return f"artifact {each.path}: {each.reason}"
+    return None
 
 
 def fold(events: Iterable[TrialEvent], state: TrialState | None = None) -> TrialState:

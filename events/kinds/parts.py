@@ -63,6 +63,8 @@ class SkippedPath(Part, frozen=True, kw_only=True):
     reason: str
     target: str | None = None
     """Where a symbolic link points; it was not followed."""
+    failed: bool = False
+    """It was there and taking it out failed: what is graded elsewhere would lack it."""
 
 
 class Usage(Part, frozen=True, kw_only=True):

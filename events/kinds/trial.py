@@ -22,6 +22,8 @@ class TrialStarted(Payload, frozen=True, kw_only=True):
     """For an execution that goes on from an earlier one's saved work."""
     review: str | None = None
     """For a reviewer's own run: the review it belongs to."""
+    sandbox_mode: Literal["shared", "separate"] | None = None
+    """Where its test script is to run; null for what has none, and in old logs."""
 
 
 class SandboxStarted(Payload, frozen=True, kw_only=True):
@@ -69,6 +71,8 @@ class Artifact(SavedFile, frozen=True, kw_only=True):
 
     sha256: str
     size: int
+    source: str | None = None
+    """Where a declared one was inside; null for what was under /logs/artifacts, and in old logs."""
 
 
 class ArtifactsSaved(Payload, frozen=True, kw_only=True):

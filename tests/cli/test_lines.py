@@ -9,6 +9,7 @@ import pytest
 from trialog.engine.console.lines import (
     labels,
     plan_line,
+    separate_lines,
     summary_lines,
     trial_line,
     warning_lines,
@@ -46,6 +47,7 @@ def summary(**counts: int) -> dict[str, Any]:
         },
         "pass_rate": {"value": 0.5, "n": 2, "low": 0.0945, "high": 0.9055, "method": "wilson"},
         "mean_reward": {"value": 0.83335, "n": 2, "low": -1.284, "high": 2.951, "method": "t"},
+        "separate_verifiers": {"count": 0, "tasks": []},
         "wall_seconds": 18.2,
     }  # fmt: skip
 
@@ -56,6 +58,21 @@ def tally(*trials: TrialEnded) -> Tally:
     for trial in trials:
         found.take(trial)
     return found
+
+
+def test_separate_verifiers() -> None:
+    """Trials graded apart are counted, and tasks that were moved there unprepared are named."""
+    assert separate_lines(summary()) == []
+    found = {**summary(), "separate_verifiers": {"count": 3, "tasks": []}}
+    assert separate_lines(found) == ["Verifier: 3 separate"]
+    found["separate_verifiers"]["tasks"] = ["a b", "half-life"]
+    assert separate_lines(found) == [
+        "Verifier: 3 separate",
+        "--verifier-sandbox separate moved 2 tasks that declare no artifacts: a b, half-life. "
+        "There their test sees the workspace and /logs/artifacts alone: what an agent left "
+        "elsewhere (a file, a database, a running service) scores 0 as if it had never been made",
+        "      next: `trialog check 'a b' --verifier-sandbox separate` runs the controls so",
+    ]
 
 
 LOST = ended(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
-from trialog.engine.sandbox.protocol import Command, Exit, Mount, Tree
+from trialog.engine.sandbox.protocol import Command, Exit, GivenFile, Mount, Tree
 from trialog.engine.trial.folders import TrialFolders
 from trialog.events.clock import SystemClock
 from trialog.events.kinds.parts import Process, SkippedPath
@@ -99,6 +99,10 @@ class FakeSandbox:
         source = anyio.Path(self.host(path))
         await anyio.Path(destination).write_bytes(await source.read_bytes())
         return []
+
+    async def put_files(self, files: Sequence[GivenFile]) -> None:
+        """Not needed here."""
+        raise NotImplementedError
 
     async def changed_outside(self) -> list[str] | None:
         """Nothing is known."""

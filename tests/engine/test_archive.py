@@ -330,6 +330,16 @@ def test_copy_out_cap(tree: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "copy").exists()
 
 
+def test_copy_out_leaves_what_is_there(tree: Path, tmp_path: Path) -> None:
+    """A file that is there already stays as it is, and the one that had no place is named."""
+    (tree / "file").write_text("later")
+    (tmp_path / "copy").mkdir()
+    (tmp_path / "copy" / "file").write_text("earlier")
+    skipped = copy_out(tree, "", tmp_path / "copy", CAP)
+    assert [s.path for s in skipped] == ["file"]
+    assert (tmp_path / "copy" / "file").read_text() == "earlier"
+
+
 def test_copy_out_keeps_the_run_bit_and_no_set_id(tree: Path, tmp_path: Path) -> None:
     """Permission bits are kept, the set-user-id bit is not."""
     (tree / "run").write_text("x")

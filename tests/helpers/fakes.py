@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -15,6 +15,7 @@ from trialog.engine.archive import remove_tree
 from trialog.engine.sandbox.protocol import (
     Command,
     Exit,
+    GivenFile,
     Image,
     ImageRequest,
     Sandbox,
@@ -77,11 +78,12 @@ class FakeSandbox:
         self.spec = spec
         self.phases = 0
         self.removals = 0
+        self.given: dict[str, bytes] = {}
 
     @property
     def id(self) -> str:
-        """By its trial."""
-        return f"fake-{self.spec.trial}"
+        """By its trial and folder."""
+        return f"fake-{self.spec.scratch.name}"
 
     @property
     def warnings(self) -> list[tuple[str, str]]:
@@ -110,8 +112,20 @@ class FakeSandbox:
         return Tree(size=0, files=0)
 
     async def copy_file(self, path: str, destination: Path, *, cap: int) -> list[SkippedPath]:
-        """There is no file."""
-        return [SkippedPath(path=path, reason="no such file")]
+        """What the backend was told is there."""
+        found = self.backend.files.get(path)
+        if isinstance(found, Exception):
+            raise found
+        if found is None:
+            return [SkippedPath(path=path, reason="no such file")]
+        await anyio.Path(destination).write_bytes(found)
+        return []
+
+    async def put_files(self, files: Sequence[GivenFile]) -> None:
+        """Keep their paths and bytes."""
+        await self.backend.on_put(self)
+        for file in files:
+            self.given[file.path] = await anyio.Path(file.source).read_bytes()
 
     async def changed_outside(self) -> list[str] | None:
         """Nothing, unless the backend was told so."""
@@ -140,6 +154,10 @@ class FakeBackend:
         self.on_prepare: Callable[[ImageRequest], Awaitable[None]] = nothing
         self.on_create: Callable[[SandboxSpec], Awaitable[None]] = nothing
         self.on_save: Callable[[FakeSandbox], Awaitable[None]] = nothing
+        self.on_put: Callable[[FakeSandbox], Awaitable[None]] = nothing
+        self.files: dict[str, bytes | Exception] = {}
+        """What an agent leaves, by its path, and what goes wrong with taking it out."""
+        self.sandboxes: list[FakeSandbox] = []
         self.on_remove: Callable[[FakeSandbox], Awaitable[None]] = nothing
         self.outside: list[str] | None = []
         self.digest = "sha256:" + "0" * 64
@@ -162,6 +180,7 @@ class FakeBackend:
         self.specs.append(spec)
         await self.on_create(spec)
         sandbox = FakeSandbox(self, spec)
+        self.sandboxes.append(sandbox)
         self.alive.add(sandbox.id)
         return sandbox
 

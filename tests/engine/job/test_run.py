@@ -578,7 +578,6 @@ async def test_a_workspace_over_the_limit(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "key"),
     [
-        ('verifier.sandbox_mode = "separate"', "verifier.sandbox_mode"),
         ("verifier.keep_processes = true", "verifier.keep_processes"),
         ('verifiers = ["judge"]', "verifiers"),
     ],
