@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from .statistics import Interval, mean, mean_of, pass_at, rate
+from .statistics import Interval, mean, mean_of, pass_at_each, rate
 
 
 class Standing(msgspec.Struct, frozen=True):
@@ -130,5 +130,5 @@ def _pass_at_k(cells: Sequence[Cell]) -> dict[str, float] | None:
         tally = groups.setdefault(cell.group, [0, 0])
         tally[0] += 1
         tally[1] += standing.passed
-    chances = ((k, pass_at(k, ((n, c) for n, c in groups.values()))) for k in range(1, most + 1))
-    return {str(k): chance for k, chance in chances if chance is not None}
+    chances = pass_at_each(most, ((n, c) for n, c in groups.values()))
+    return {str(k): chance for k, chance in chances.items()}

@@ -100,3 +100,16 @@ def pass_at(k: int, groups: Iterable[tuple[int, int]]) -> float | None:
     """
     chances = [1 - math.comb(n - c, k) / math.comb(n, k) for n, c in groups if n >= k]
     return mean_of(chances, len(chances)) if chances else None
+
+
+def pass_at_each(most: int, groups: Iterable[tuple[int, int]]) -> dict[int, float]:
+    """`pass_at` for every k up to `most` that a group has enough attempts for."""
+    chances: dict[int, list[float]] = {}
+    for attempts, passed in groups:
+        drawn_failed = drawn = 1
+        for k in range(1, min(attempts, most) + 1):
+            # From one binomial coefficient to the next: anew for each k they cost k times as much.
+            drawn_failed = drawn_failed * (attempts - passed - k + 1) // k
+            drawn = drawn * (attempts - k + 1) // k
+            chances.setdefault(k, []).append(1 - drawn_failed / drawn)
+    return {k: mean_of(found, len(found)) for k, found in sorted(chances.items())}

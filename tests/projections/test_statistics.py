@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trialog.projections.statistics import mean, mean_of, pass_at, rate, student_t, wilson
+from trialog.projections.statistics import mean, mean_of, pass_at, pass_at_each, rate, student_t, wilson
 
 
 @pytest.mark.parametrize(
@@ -136,6 +136,16 @@ def test_pass_at_k_is_the_mean_of_its_groups() -> None:
     assert 0.75 == pass_at(1, [(2, 1), (1, 1)])
     assert 1.0 == pass_at(2, [(2, 1), (1, 0)])
     assert pass_at(3, [(2, 1)]) is None
+
+
+@given(
+    st.integers(0, 60),
+    st.lists(st.integers(0, 40).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n)))),
+)
+def test_pass_at_every_k(most: int, groups: list[tuple[int, int]]) -> None:
+    """All at once are the very same numbers as one by one."""
+    alone = {k: pass_at(k, groups) for k in range(1, most + 1)}
+    assert {k: v for k, v in alone.items() if v is not None} == pass_at_each(most, groups)
 
 
 def test_pass_at_k_of_many_attempts() -> None:
