@@ -63,6 +63,12 @@ class RedactingLog:
         """As the log."""
         return await self._log.read(stream, after=after, limit=limit)
 
+    async def read_each(
+        self, streams: Sequence[str], *, limit: int | None = None
+    ) -> list[list[RecordedEvent]]:
+        """As the log."""
+        return await self._log.read_each(streams, limit=limit)
+
     def read_all(
         self, *, after: int = 0, until: int | None = None
     ) -> AsyncIterator[list[RecordedEvent]]:

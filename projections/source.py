@@ -41,6 +41,13 @@ async def read_trial(
     what the trial says it goes on from; with `verify`, also where a hash chain is broken.
     """
     events = up_to(await log.read(f"trial/{trial}"), until)
+    return await _with_earlier(log, events, verify=verify)
+
+
+async def _with_earlier(
+    log: EventLog, events: list[RecordedEvent], *, verify: bool
+) -> list[RecordedEvent]:
+    """A trial's own events, after those of the execution that it goes on from."""
     if verify:
         await to_thread.run_sync(check_chain, events)
     first = events
@@ -59,7 +66,7 @@ async def read_trial(
             )
         events = first + events
     raise LogCorrupt(
-        f"stream 'trial/{trial}'", f"it goes on from more than {MAX_CONTINUED} executions"
+        f"stream {events[-1].stream!r}", f"it goes on from more than {MAX_CONTINUED} executions"
     )
 
 
@@ -153,6 +160,23 @@ class JobSource:
             await self._read_job()
         try:
             return await read_trial(self._log, trial, until=self._until, verify=self._verify)
+        except LogCorrupt as corrupt:
+            return corrupt
+
+    async def events_each(self, trials: Sequence[str]) -> list[list[RecordedEvent] | LogCorrupt]:
+        """The same of several executions, in one go where nothing is wrong with the log."""
+        if any(trial not in self._summary for trial in trials):
+            await self._read_job()
+        try:
+            read = await self._log.read_each([f"trial/{trial}" for trial in trials])
+        except LogCorrupt:  # one of them is at fault
+            return [await self.events(trial) for trial in trials]
+        return [await self._whole(events) for events in read]
+
+    async def _whole(self, events: list[RecordedEvent]) -> list[RecordedEvent] | LogCorrupt:
+        try:
+            events = up_to(events, self._until)
+            return await _with_earlier(self._log, events, verify=self._verify)
         except LogCorrupt as corrupt:
             return corrupt
 

@@ -99,10 +99,11 @@ class JobFiles:
 
     async def _write_all(self, orders: Sequence[_Order]) -> None:
         async with files_lock(self._folder):
-            read = [(order, await self._source.events(order.trial)) for order in orders]
+            read = await self._source.events_each([order.trial for order in orders])
+            trials = [(order.trial, events) for order, events in zip(orders, read, strict=True)]
             regrades = self._source.regrades
-            made = await to_thread.run_sync(_make_all, self._folder, read, regrades)
-            for (order, events), one in zip(read, made, strict=True):
+            made = await to_thread.run_sync(_make_all, self._folder, trials, regrades)
+            for order, events, one in zip(orders, read, made, strict=True):
                 if one.known is not None:
                     self._source.keep(order.trial, one.known, events)
                 if isinstance(one.known, TrialView) and one.report is None and one.error is None:
@@ -142,10 +143,10 @@ class _Made(NamedTuple):
 
 def _make_all(
     folder: Path,
-    read: Sequence[tuple[_Order, list[RecordedEvent] | LogCorrupt]],
+    trials: Sequence[tuple[str, list[RecordedEvent] | LogCorrupt]],
     regrades: Sequence[Regrade],
 ) -> list[_Made]:
-    return [_make(folder, order.trial, events, regrades) for order, events in read]
+    return [_make(folder, trial, events, regrades) for trial, events in trials]
 
 
 def _make(

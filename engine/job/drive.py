@@ -14,7 +14,7 @@ from ..trial.state import Stage, TrialState
 from .context import JobContext
 from .ending import TrialEnd
 from .execution import execute
-from .folders import unused_trial
+from .folders import TrialNames
 from .load import JobPlan
 from .plan import Execution, PlannedSlot, forget, plan_slot, retried
 from .report import Progress, TrialEnded
@@ -36,6 +36,7 @@ class Driver:
         self._plan = plan.slots
         self._executions = plan.executions
         self._done = 0
+        self._names = TrialNames(context.log, context.ids)
         self._under_way: set[str] = set()
         """Executions that this process works on."""
         self._counts = {"scored": 0, "passed": 0, "errored": 0, "unscored": 0}
@@ -105,7 +106,7 @@ class Driver:
         before = self._executions.setdefault(slot_key(planned.slot), [])
         if planned.same_stream:
             return before[-1].scheduled
-        trial = await unused_trial(context.log, context.ids, planned.slot.task)
+        trial = await self._names.new(planned.slot.task)
         last = before[-1] if before else None
         scheduled = TrialScheduled(
             trial=trial,

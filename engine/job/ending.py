@@ -92,12 +92,11 @@ def removal(
 
 
 def alone(error: Exception) -> Exception:
-    """The one error in a group of one."""
+    """The one error in a group; the group itself where several trials met different ones."""
     if isinstance(error, ExceptionGroup):
         group = cast("ExceptionGroup[Exception]", error)
-        if len(group.exceptions) == 1:
-            return alone(group.exceptions[0])
-        return group
+        found = [alone(one) for one in group.exceptions]
+        return found[0] if len(set(map(repr, found))) == 1 else group
     return error
 
 

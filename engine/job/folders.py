@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import anyio
 from anyio import to_thread
 
 from ...events.clock import Clock, Ids
@@ -12,6 +13,8 @@ from ..trial.record import stream_of as trial_stream
 from .record import stream_of as job_stream
 
 MAX_SUFFIX = 10_000
+NAMES_TOGETHER = 32
+"""Names of trials that are looked for in the log at once."""
 
 
 def job_names(clock: Clock) -> list[str]:
@@ -31,12 +34,28 @@ def claim(folder: Path) -> bool:
     return True
 
 
-async def unused_trial(log: EventLog, ids: Ids, task: str) -> str:
-    """A name for an execution that no stream of the log has."""
-    while True:
-        name = f"{task}__{ids.suffix()}"
-        if (await log.head(trial_stream(name))).version == 0:
-            return name
+class TrialNames:
+    """Names for executions that no stream of the log has, looked for a few at a time."""
+
+    def __init__(self, log: EventLog, ids: Ids) -> None:
+        self._log = log
+        self._ids = ids
+        self._unused: dict[str, list[str]] = {}
+        self._looking = anyio.Lock()
+
+    async def new(self, task: str) -> str:
+        """A name for an execution of this task; it is given once."""
+        unused = self._unused.setdefault(task, [])
+        while not unused:
+            async with self._looking:
+                if not unused:
+                    unused += await self._look(task)
+        return unused.pop()
+
+    async def _look(self, task: str) -> list[str]:
+        names = list(dict.fromkeys(f"{task}__{self._ids.suffix()}" for _ in range(NAMES_TOGETHER)))
+        read = await self._log.read_each([trial_stream(name) for name in names], limit=1)
+        return [name for name, events in zip(names, read, strict=True) if not events]
 
 
 async def unused_job(log: EventLog, clock: Clock, jobs_folder: Path) -> str:

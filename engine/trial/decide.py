@@ -58,7 +58,7 @@ from ...events.kinds import (
 from ...events.kinds.parts import Criterion, Output
 from ...events.values import escape, unescape
 from ..errors import CommandRefused
-from .state import Stage, TrialState, evolve
+from .state import Stage, TrialState, evolve, fold
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -92,18 +92,26 @@ Command: TypeAlias = Record | Score | Conclude | Cancel | Interrupt
 
 def decide(state: TrialState, command: Command) -> list[TrialEvent]:
     """The events that the command leads to. Raises CommandRefused where it makes no sense."""
+    return follow(state, command)[0]
+
+
+def follow(state: TrialState, command: Command) -> tuple[list[TrialEvent], TrialState]:
+    """The same, and the state after these events."""
+    if isinstance(command, Record):
+        for event in command.events:
+            if not _in_order(state, event):
+                raise CommandRefused(
+                    f"{type(event).__name__} can't follow: the trial is at stage "
+                    f"{state.stage.name.lower()} (version {state.version})"
+                )
+            state = evolve(state, event)
+        return list(command.events), state
+    events = _led_to(state, command)
+    return events, fold(events, state)
+
+
+def _led_to(state: TrialState, command: Score | Conclude | Cancel | Interrupt) -> list[TrialEvent]:
     match command:
-        case Record(events):
-            before: TrialEvent | None = None
-            for event in events:
-                state = state if before is None else evolve(state, before)
-                before = event
-                if not _in_order(state, event):
-                    raise CommandRefused(
-                        f"{type(event).__name__} can't follow: the trial is at stage "
-                        f"{state.stage.name.lower()} (version {state.version})"
-                    )
-            return list(events)
         case Score():
             return [e for e in _conclude(state) if not isinstance(e, TrialFinished)]
         case Conclude():

@@ -17,8 +17,8 @@ from ...events.kinds import (
     VerifierStarted,
 )
 from ...events.log import EventLog
-from .decide import Command, decide
-from .state import TrialState, evolve
+from .decide import Command, follow
+from .state import TrialState
 
 
 def stream_of(trial: str) -> str:
@@ -63,9 +63,7 @@ class TrialRecord:
         state = self.state
         events: list[TrialEvent] = []
         for command in commands:
-            decided = decide(state, command)
-            for event in decided:
-                state = evolve(state, event)
+            decided, state = follow(state, command)
             events += decided
         if not events:
             return None
@@ -90,7 +88,7 @@ class TrialRecord:
                 causation=self._cause(event),
             )
             self._last = new.id
-            if isinstance(event, AgentStarted | VerifierStarted):
+            if isinstance(event, (AgentStarted, VerifierStarted)):
                 self._begun[type(event)] = new.id
             enveloped.append(new)
         return enveloped

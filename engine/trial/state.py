@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import IntEnum
+from functools import partial
 from typing import Literal, assert_never
 
 import msgspec
@@ -142,76 +143,77 @@ class TrialState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def evolve(state: TrialState, event: TrialEvent) -> TrialState:
-    """The state after one more event."""
-    replace = msgspec.structs.replace
-    state = replace(state, version=state.version + 1)
+    """The state after one more event. The frequent kinds come first: each case is a test."""
+    replace = partial(msgspec.structs.replace, state, version=state.version + 1)
     match event:
+        case ActionTaken():
+            return replace(tools=state.tools + 1) if event.tool_call else replace()
+        case StepRewarded() | ModelCalled() | AgentMessage():
+            return replace()
         case TrialStarted():
             stage = Stage.STARTED
             if state.episode:  # of the execution that this one goes on from
                 stage = Stage.JUDGED if state.verdicts else Stage.STOPPED
-            return replace(state, stage=stage, started=event)
+            return replace(stage=stage, started=event)
         case SandboxStarted():
             stage = state.stage if event.purpose == "verifier" else Stage.SANDBOX
-            return replace(state, stage=stage, sandbox=event, interrupted=False)
+            return replace(stage=stage, sandbox=event, interrupted=False)
         case SandboxFailed():
-            return replace(state, sandbox_failed=event)
+            return replace(sandbox_failed=event)
         case AgentStarted():
-            return replace(state, stage=Stage.AGENT)
-        case ActionTaken():
-            return replace(state, tools=state.tools + 1) if event.tool_call else state
+            return replace(stage=Stage.AGENT)
         case AgentFinished():
-            return replace(state, stage=Stage.WORKED, agent_finished=event)
+            return replace(stage=Stage.WORKED, agent_finished=event)
         case AgentFailed():
-            return replace(state, stage=Stage.WORKED, agent_failed=event)
+            return replace(stage=Stage.WORKED, agent_failed=event)
         case ProcessesKilled():
-            return replace(state, stage=Stage.STOPPED)
+            return replace(stage=Stage.STOPPED)
         case ArtifactsSaved():
-            return replace(state, artifacts=event)
+            return replace(artifacts=event)
         case WorkspaceSaved():
-            return replace(state, workspace=event, workspace_version=state.version)
+            return replace(workspace=event, workspace_version=state.version + 1)
         case WorkspaceHardened():
-            return replace(state, stage=Stage.HARDENED)
+            return replace(stage=Stage.HARDENED)
         case VerifierStarted():
-            return replace(state, stage=Stage.VERIFYING, verifying=event.verifier)
+            return replace(stage=Stage.VERIFYING, verifying=event.verifier)
         case VerifierScored() | VerifierFailed():
             verdicts = (*state.verdicts, event)
-            return replace(state, stage=Stage.JUDGED, verifying=None, verdicts=verdicts)
+            return replace(stage=Stage.JUDGED, verifying=None, verdicts=verdicts)
         case HumanReviewRequested():
             requested = (*state.requested, event)
-            return replace(state, stage=Stage.JUDGED, requested=requested)
+            return replace(stage=Stage.JUDGED, requested=requested)
         case HumanReviewSubmitted():
-            return replace(state, submitted=(*state.submitted, event))
+            return replace(submitted=(*state.submitted, event))
         case TrialScored():
-            return replace(state, stage=Stage.CONCLUDED, scored=event)
+            return replace(stage=Stage.CONCLUDED, scored=event)
         case TrialUnscored():
-            return replace(state, stage=Stage.CONCLUDED, unscored=event)
+            return replace(stage=Stage.CONCLUDED, unscored=event)
         case TrialErrored():
-            return replace(state, stage=Stage.CONCLUDED, errored=event)
+            return replace(stage=Stage.CONCLUDED, errored=event)
         case TrialFinished():
-            return replace(state, stage=Stage.FINISHED, finished=event)
+            return replace(stage=Stage.FINISHED, finished=event)
         case TrialInterrupted():
             # A verifier that was cut off has not answered: it starts again from the saved work.
             stage = Stage.STOPPED if Stage.STOPPED <= state.stage < Stage.JUDGED else state.stage
-            return replace(state, stage=stage, interrupted=True, verifying=None)
+            return replace(stage=stage, interrupted=True, verifying=None)
         case EpisodeEnded():
-            return replace(state, episode=True)
+            return replace(episode=True)
         case TamperFound():
-            return replace(state, tampered=state.tampered + 1)
+            return replace(tampered=state.tampered + 1)
         case SandboxRemoved():
-            return replace(state, kept=state.kept or event.kept)
+            return replace(kept=state.kept or event.kept)
         case StepRewardFailed(applied=None) | HindsightFailed(applied=None):
-            return replace(state, hook_failures=_failed(state.hook_failures, event))
+            return replace(hook_failures=_failed(state.hook_failures, event))
         case WarningRaised():
             message = event.message if isinstance(event.message, str) else event.code
-            return replace(state, warnings=(*state.warnings, message))
+            return replace(warnings=(*state.warnings, message))
         case (
-            AgentMessage() | AppQueried() | EnvironmentReset()
+            AppQueried() | EnvironmentReset()
             | HindsightCredited() | HindsightFailed() | JudgeSampled() | LeaseLost() | LeaseTaken()
-            | ModelCalled() | RegradeFailed() | RegradeScored() | RegradeStarted()
-            | SandboxLost() | StepRewarded() | StepRewardFailed() | VerifierApplied()
+            | RegradeFailed() | RegradeScored() | RegradeStarted()
+            | SandboxLost() | StepRewardFailed() | VerifierApplied()
         ):  # fmt: skip
-            return state
+            return replace()
         case _:
             assert_never(event)
 

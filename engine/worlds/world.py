@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import random
 from collections.abc import Callable, Collection, Mapping
@@ -60,6 +61,11 @@ class Acted(msgspec.Struct, frozen=True, kw_only=True):
 def as_recorded(value: Any) -> Any:
     """A value as the log will have it. Raises TypeError, ValueError for what is no JSON data."""
     return msgspec.json.decode(msgspec.json.encode(value))
+
+
+@functools.cache  # the annotations behind it are compiled with each call
+def _field_names(state: type[msgspec.Struct]) -> tuple[str, ...]:
+    return tuple(field.encode_name for field in msgspec.structs.fields(state))
 
 
 def _check_names(given: Mapping[str, Any], known: Collection[str], what: str) -> None:
@@ -128,8 +134,7 @@ class World:
             given = given.get(name) or {}
         state = kind.state_type()
         if isinstance(given, dict):
-            fields = [field.encode_name for field in msgspec.structs.fields(state)]
-            _check_names(cast("dict[str, Any]", given), fields, "field")
+            _check_names(cast("dict[str, Any]", given), _field_names(state), "field")
         return msgspec.convert(given, state)
 
     def actions(self) -> list[ActionSpec]:

@@ -95,6 +95,12 @@ class Readers:
         )
         return self._names.recorded(db, rows.fetchall())
 
+    def each(
+        self, db: sqlite3.Connection, streams: Sequence[str], limit: int | None
+    ) -> list[list[RecordedEvent]]:
+        """The first events of some streams."""
+        return [self.stream(db, stream, 0, limit) for stream in streams]
+
     def range(self, db: sqlite3.Connection, after: int, until: int) -> list[RecordedEvent]:
         """The next events of the whole log."""
         rows = db.execute(QUERY["next_events"], {"after": after, "until": until, "limit": BATCH})

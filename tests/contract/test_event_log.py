@@ -439,6 +439,9 @@ async def test_a_stream_is_read_from_a_version(log: EventLog) -> None:
     assert [4, 5] == versions(await log.read("job/a", after=3))
     assert [2, 3] == versions(await log.read("job/a", after=1, limit=2))
     assert [] == await log.read("job/a", after=1, limit=0)
+    names = ["job/b", "job/none", "job/a"]
+    assert [await log.read(name) for name in names] == await log.read_each(names)
+    assert [[1], [], [1, 2]] == [versions(found) for found in await log.read_each(names, limit=2)]
     assert [] == await log.read("job/a", after=5)
     assert [] == await log.read("job/none")
 

@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trialog.projections.statistics import mean, mean_of, pass_at, pass_at_each, rate, student_t, wilson
+from trialog.projections.statistics import (
+    mean,
+    mean_of,
+    pass_at,
+    pass_at_each,
+    rate,
+    student_t,
+    wilson,
+)
 
 
 @pytest.mark.parametrize(
