@@ -51,8 +51,7 @@ async def _first_that_works(default_image: str | None, strict_limits: bool) -> S
         return await _bubblewrap(strict_limits)
     except SandboxUnavailable as error:
         raise SandboxUnavailable(
-            f"no sandbox can be had here. docker: {no_engine}. bubblewrap: {error}. Start a Docker "
-            "engine (or set DOCKER_HOST), or install bubblewrap where user namespaces are allowed"
+            f"no sandbox can be had here. docker: {no_engine}. bubblewrap: {error}"
         ) from error
 
 

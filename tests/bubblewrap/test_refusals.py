@@ -142,7 +142,7 @@ def test_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     assert usable() == (
         "bwrap is not installed; install bubblewrap and allow user namespaces, "
-        "or start a Docker engine"
+        "or start a Docker engine (or set DOCKER_HOST)"
     )
 
 

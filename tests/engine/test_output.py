@@ -107,6 +107,21 @@ def test_an_unfinished_character_at_the_end() -> None:
     assert not capture("ok €".encode(), [4, 5]).invalid_utf8
 
 
+def test_16_mib_are_kept() -> None:
+    """Without another limit all of 16 MiB is kept, and of more the total is still known."""
+    whole, piece = OutputCapture(), b"z" * (1024 * 1024)
+    for _ in range(16):
+        whole.feed(piece)
+    found = whole.finish()
+    assert (found.truncated, len(found.data)) == (False, 16 * 1024 * 1024)
+    longer = OutputCapture()
+    for _ in range(17):
+        longer.feed(piece)
+    found = longer.finish()
+    assert (found.truncated, found.total) == (True, 17 * 1024 * 1024)
+    assert len(found.data) < 16 * 1024 * 1024 + 100
+
+
 def test_memory_stays_flat() -> None:
     """Far more output than the limit takes no more memory than about twice the limit."""
     limit = 256 * 1024

@@ -24,7 +24,9 @@ from .layout import Layout, home_folder
 from .limits import hold
 from .records import Record, forget_record, prepare_state, reap_dead, state_folder, write_record
 
-_ADVICE = "install bubblewrap and allow user namespaces, or start a Docker engine"
+_ADVICE = (
+    "install bubblewrap and allow user namespaces, or start a Docker engine (or set DOCKER_HOST)"
+)
 
 
 def usable() -> str | None:
