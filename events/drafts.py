@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from functools import lru_cache
+
+import msgspec
 
 from .codec import encode
 from .envelope import NewEvent, RecordedEvent
@@ -19,7 +21,7 @@ from .values import without_surrogates
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
 
 
-class Draft(NamedTuple):
+class Draft(msgspec.Struct, frozen=True, gc=False):
     """An event with its payload encoded; it has no place yet."""
 
     kind: str
@@ -31,7 +33,7 @@ class Draft(NamedTuple):
     data: str
 
 
-class Tail(NamedTuple):
+class Tail(msgspec.Struct, frozen=True, gc=False):
     """A stream's last event, as far as the next one depends on it."""
 
     version: int
@@ -48,13 +50,18 @@ def draft_all(stream: str, events: Sequence[NewEvent]) -> list[Draft]:
     """Encode the events of one append; raises EventInvalid before anything is queued."""
     if not events:
         raise EventInvalid("(none)", f"an append to stream {stream!r} needs at least one event")
-    if not stream or "\0" in stream or without_surrogates(stream)[1] is not None:
+    if not _is_name(stream):
         kind = type(events[0].payload).__name__
         raise EventInvalid(kind, f"{stream!r} can't be the name of a stream")
     if len(events) > 1 and len({event.id for event in events}) < len(events):
         kind = type(events[0].payload).__name__
         raise EventInvalid(kind, "two events of one append have the same id")
     return [_draft(event) for event in events]
+
+
+@lru_cache(8192)
+def _is_name(stream: str) -> bool:
+    return bool(stream) and "\0" not in stream and without_surrogates(stream)[1] is None
 
 
 def _draft(event: NewEvent) -> Draft:
@@ -74,22 +81,23 @@ def _draft(event: NewEvent) -> Draft:
 
 def chain(stream: str, tail: Tail, drafts: Iterable[Draft]) -> list[Tail]:
     """The tail after each draft: versions, times that never step back, and hashes."""
-    version, previous, latest = tail
+    version, previous, latest = tail.version, tail.hash, tail.at
     tails: list[Tail] = []
-    for kind, schema, event_id, at, causation, ignorable, data in drafts:
+    for draft in drafts:
         version += 1
-        latest = max(latest, at)
+        if draft.at > latest:
+            latest = draft.at
         previous = event_hash(
             previous,
             stream=stream,
             version=version,
-            kind=kind,
-            schema=schema,
-            id=event_id,
+            kind=draft.kind,
+            schema=draft.schema,
+            id=draft.id,
             at=latest,
-            causation=causation,
-            ignorable=ignorable,
-            data=data,
+            causation=draft.causation,
+            ignorable=draft.ignorable,
+            data=draft.data,
         )
         tails.append(Tail(version, previous, latest))
     return tails

@@ -55,7 +55,7 @@ class Head(msgspec.Struct, frozen=True):
     hash: bytes
 
 
-class Appended(msgspec.Struct, frozen=True):
+class Appended(msgspec.Struct, frozen=True, gc=False):
     """What an acknowledged append stored: positions `first` … `last` and the stream's new head."""
 
     first: int

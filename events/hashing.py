@@ -39,14 +39,12 @@ def event_hash(
             previous,
             _measured(stream),
             _measured_number(version),
-            _measured(kind),
-            _measured_number(schema),
+            _measured_kind(kind, schema),
             len(event).to_bytes(8, "big"),
             event,
             len(time).to_bytes(8, "big"),
             time,
-            _measured(causation or ""),
-            _YES if ignorable else _NO,
+            _measured_rest(causation, ignorable),
             len(stored).to_bytes(8, "big"),
             stored,
         ))
@@ -65,5 +63,11 @@ def _measured_number(number: int) -> bytes:
     return _measured(str(number))
 
 
-_YES = _measured("1")
-_NO = _measured("0")
+@lru_cache
+def _measured_kind(kind: str, schema: int) -> bytes:
+    return _measured(kind) + _measured_number(schema)
+
+
+@lru_cache
+def _measured_rest(causation: str | None, ignorable: bool) -> bytes:
+    return _measured(causation or "") + _measured("1" if ignorable else "0")

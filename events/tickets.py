@@ -21,29 +21,35 @@ class Ticket(Generic[T]):
     def __init__(self) -> None:
         self._result: T | None = None
         self._error: Exception | None = None
-        self._waiters: list[asyncio.Future[None]] = []
+        self._waiters: tuple[asyncio.Future[T], ...] = ()
 
     def succeed(self, result: T) -> None:
         """Give the result to all who wait, now and later."""
         self._result = result
-        self._wake()
+        for waiter in self._waiters:
+            if not waiter.done():  # cancelled
+                waiter.set_result(result)
+        self._waiters = ()  # they hold the waiting tasks, and those this ticket
 
     def fail(self, error: Exception) -> None:
         """Raise `error` in all who wait, now and later."""
         self._error = error
-        self._wake()
-
-    def _wake(self) -> None:
         for waiter in self._waiters:
-            if not waiter.done():  # cancelled
-                waiter.set_result(None)
+            if not waiter.done():
+                waiter.set_exception(error)
+        self._waiters = ()
 
     def __await__(self) -> Generator[Any, None, T]:
         if self._result is None and self._error is None:
-            waiter = asyncio.get_running_loop().create_future()
-            self._waiters.append(waiter)
-            yield from waiter
+            waiter: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+            self._waiters += (waiter,)
+            return waiter.__await__()
+        return self._given()
+
+    def _given(self) -> Generator[Any, None, T]:
+        """What was given before anyone waited."""
         if self._error is not None:
             raise self._error.with_traceback(None)
         assert self._result is not None
         return self._result
+        yield  # makes this a generator

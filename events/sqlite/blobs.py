@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import anyio
 import anyio.to_thread
@@ -16,8 +17,9 @@ from ..errors import BlobMissing
 from ..values import BlobRef, blob_ref
 from .reader import Readers
 from .sql import QUERY
-from .transaction import Blob
-from .writer import BlobPut, T
+from .tickets import Blob, BlobPut
+
+T = TypeVar("T")
 
 
 class SqliteBlobs:

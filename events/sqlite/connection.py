@@ -46,7 +46,7 @@ def why(error: sqlite3.Error) -> str:
     return f"{_WHY[code]} ({error})" if code in _WHY else f"SQLite says: {error}"
 
 
-def is_busy(error: Exception) -> TypeGuard[sqlite3.OperationalError]:
+def is_busy(error: BaseException) -> TypeGuard[sqlite3.OperationalError]:
     """Whether another process holds the log; then nothing was begun, and nothing has failed."""
     return (
         isinstance(error, sqlite3.OperationalError)
@@ -61,7 +61,7 @@ def translated(error: sqlite3.Error, path: Path) -> LogError:
     return LogUnavailable(path, why(error))
 
 
-def poisoned(error: Exception, path: Path) -> LogPoisoned:
+def poisoned(error: BaseException, path: Path) -> LogPoisoned:
     """The error of everything that is queued when a write fails, and of all that comes later."""
     reason = (
         why(error) if isinstance(error, sqlite3.Error) else f"{type(error).__name__}: {said(error)}"

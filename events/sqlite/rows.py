@@ -1,13 +1,21 @@
-"""Rows of the events table as recorded events."""
+"""Rows of the events table: laid out to be inserted, and read back as recorded events."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any, TypeAlias
 
+from ..drafts import Draft, Tail
 from ..envelope import RecordedEvent
 from .sql import QUERY
+
+MOST_ROWS = 512
+"""Rows that one statement inserts."""
+
+PLACES = 11
+"""Columns."""
 
 Row: TypeAlias = tuple[Any, ...]
 """A row of the events table with its columns in order."""
@@ -45,3 +53,32 @@ class StreamNames:
                 )
             )
         return events
+
+
+def add_rows(
+    values: list[object], position: int, number: int, drafts: Sequence[Draft], tails: Sequence[Tail]
+) -> None:
+    """Lay out a stream's next events behind those in `values`, the first one at `position`."""
+    for draft, tail in zip(drafts, tails, strict=True):
+        values += (
+            position, number, tail.version, draft.kind, draft.schema, draft.id, tail.at,
+            draft.causation or "", 1 if draft.ignorable else 0, draft.data, bytearray(tail.hash),
+        )  # fmt: skip
+        position += 1
+
+
+def insert_rows(db: sqlite3.Connection, values: list[object]) -> None:
+    """Store rows in as few statements as may be. Up to MOST_ROWS, one: a transaction by itself."""
+    for start in range(0, len(values), MOST_ROWS * PLACES):
+        some = values[start : start + MOST_ROWS * PLACES]
+        rows = len(some) // PLACES
+        if rows > 64:  # Few sizes are kept prepared; the rest is filled with zeros.
+            rows = -(-rows // 64) * 64
+            some += [0] * (rows * PLACES - len(some))
+        db.execute(_insert(rows), some)
+
+
+@cache
+def _insert(rows: int) -> str:
+    row = f"({', '.join('?' * PLACES)})"
+    return QUERY["add_events"].format(rows=", ".join([row] * rows))

@@ -16,8 +16,8 @@ from ..tickets import Ticket
 from .blobs import SqliteBlobs
 from .connection import open_writer, read_log_id
 from .reader import Readers, all_events
-from .transaction import Blob
-from .writer import Append, BlobPut, Writer
+from .tickets import Append, Blob, BlobPut
+from .writer import Writer
 
 POLL_SECONDS = 0.1
 """How often a subscription looks for what other processes have appended."""

@@ -1,184 +1,142 @@
-"""One group commit: a batch of appends and blobs in one transaction."""
+"""One group commit: a batch of appends and blobs in one transaction, in the writer's thread."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from functools import cache
-from typing import NamedTuple
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
 
 from ..drafts import Draft, Tail, empty_tail
 from ..envelope import Appended, RecordedEvent
 from ..errors import LogError
-from ..ledger import Place, Request, settle
-from .rows import StreamNames
+from ..ledger import Place, settle
+from .plans import Heads, Plan
+from .rows import StreamNames, add_rows, insert_rows
 from .sql import QUERY
+from .tickets import Append, Blob
 
 CACHED = 10_000
 """Streams whose last event is remembered; a log may have any number of them."""
 
-MOST_ROWS = 512
-"""Rows that one statement inserts."""
-
-_PLACES = 11
-_ROW = f"({', '.join('?' * _PLACES)})"
-
-
-class Blob(NamedTuple):
-    """A small blob on its way into the database."""
-
-    digest: str
-    data: bytes
-
-
-class Plan(NamedTuple):
-    """One statement that stores a batch, and what to tell once it is stored."""
-
-    statement: str
-    values: list[object]
-    outcomes: list[Appended | LogError]
-
-
-class _LookUp(Exception):
-    """The database has to be asked, so one statement will not do."""
-
 
 class Committer:
-    """Commits batches on one connection, and remembers where the streams stand.
+    """Commits batches on one connection."""
 
-    What is remembered may be out of date, since other processes append too. That is always found
-    out: they move the last position, and the table takes rows at the next position only.
-    """
-
-    def __init__(self, db: sqlite3.Connection) -> None:
+    def __init__(self, db: sqlite3.Connection, heads: Heads) -> None:
         self._db = db
+        self._heads = heads
         self._names = StreamNames()
-        self._position = -1
-        self._tails: dict[str, Tail] = {}
-        self._numbers: dict[str, int] = {}
         # Of the batch under way:
         self._next = 0
         self._moved: dict[str, Tail] = {}
         self._values: list[object] = []
-        self._inside = False
         self._check_ids = False
-
-    def plan(self, requests: Sequence[Request]) -> Plan | None:
-        """Settle the requests by what is remembered, without asking the database.
-
-        Runs on the event loop, while no commit is under way. None where that is not possible.
-        """
-        if self._position < 0 or any(request.stream not in self._tails for request in requests):
-            return None
-        if sum(len(request.drafts) for request in requests) > MOST_ROWS:
-            return None
-        self._begin()
-        try:
-            outcomes = settle(self, requests)
-        except _LookUp:
-            return None
-        if any(isinstance(outcome, LogError) for outcome in outcomes):
-            return None  # what is remembered may be too old to refuse anything by it
-        values, self._values = self._values, []
-        return Plan(*_statement(values), outcomes)
 
     def commit(
         self,
-        plan: Plan | None,
-        requests: Sequence[Request],
+        appends: Sequence[Append],
+        plans: Sequence[Plan],
         blobs: Sequence[Blob],
-        started: Callable[[], None] | None = None,
-    ) -> list[Appended | LogError]:
-        """Store a plan, or settle the requests in a transaction; on disk when this returns.
+        started: Callable[[], object] | None = None,
+    ) -> Sequence[Appended | LogError]:
+        """Store a batch; it is on disk when this returns.
 
-        A plan is one statement, which is a transaction by itself: between the statements of a
-        longer one this thread may have to wait for Python's lock. `started` is called before it.
-        Raises sqlite3.Error when nothing was stored.
+        `started` is called before a plan is stored: from then on this thread does without Python's
+        lock. Raises sqlite3.Error when nothing was stored; IntegrityError for a plan, when what
+        was remembered is out of date or an id came a second time.
         """
-        if plan is not None:
-            if started is not None:
-                started()
-            with suppress(sqlite3.IntegrityError):
-                self._db.execute(plan.statement, plan.values)
-                self._end()
-                return plan.outcomes
+        if plans or not appends:
+            return self._store(plans, blobs, started)
         try:
-            return self._transaction(requests, blobs, check_ids=False)
+            return self._settle(appends, blobs, check_ids=False)
         except sqlite3.IntegrityError:
             # An id came a second time. Look for it, request by request.
-            return self._transaction(requests, blobs, check_ids=True)
+            return self._settle(appends, blobs, check_ids=True)
 
-    def _transaction(
-        self, requests: Sequence[Request], blobs: Sequence[Blob], *, check_ids: bool
+    def _store(
+        self, plans: Sequence[Plan], blobs: Sequence[Blob], started: Callable[[], object] | None
+    ) -> Sequence[Appended]:
+        if started is not None:
+            started()
+        if len(plans) == 1 and not blobs:
+            # One statement is a transaction by itself. Between the statements of a longer one
+            # this thread may have to wait for Python's lock.
+            insert_rows(self._db, plans[0].values)
+            return plans[0].outcomes
+        with self._transaction():
+            self._add_blobs(blobs)
+            for plan in plans:
+                insert_rows(self._db, plan.values)
+        return [outcome for plan in plans for outcome in plan.outcomes]
+
+    def _settle(
+        self, appends: Sequence[Append], blobs: Sequence[Blob], *, check_ids: bool
     ) -> list[Appended | LogError]:
-        db = self._db
-        db.execute(QUERY["begin"])
+        heads = self._heads
         try:
-            last = db.execute(QUERY["last_position"]).fetchone()[0]
-            if last != self._position or len(self._tails) > CACHED:
-                # Another process has appended since; or enough is remembered.
-                self._tails = {}
-                self._numbers = {}
-                self._position = last
-            self._begin(inside=True, check_ids=check_ids)
-            if blobs:
-                db.executemany(
-                    QUERY["add_blob"],
-                    [(blob.digest, len(blob.data), blob.data) for blob in blobs],
-                )
-            outcomes = settle(self, requests)
-            self._insert()
-            db.execute(QUERY["commit"])
+            with self._transaction():
+                last = self._db.execute(QUERY["last_position"]).fetchone()[0]
+                if last != heads.position or len(heads.tails) > CACHED:
+                    # Another process has appended since; or enough is remembered.
+                    heads.forget(last)
+                self._next = last + 1
+                self._moved = {}
+                self._values = []
+                self._check_ids = check_ids
+                self._add_blobs(blobs)
+                outcomes = settle(self, appends)
+                self._insert()
         except BaseException:
-            self._position = -1  # numbers of new streams were remembered too early
-            with suppress(sqlite3.Error):
-                db.execute(QUERY["rollback"])
+            heads.forget()  # numbers of new streams were remembered too early
             raise
-        self._end()
+        heads.position = self._next - 1
+        heads.tails.update(self._moved)
         return outcomes
 
-    def _begin(self, *, inside: bool = False, check_ids: bool = False) -> None:
-        self._inside = inside
-        self._check_ids = check_ids
-        self._next = self._position + 1
-        self._moved = {}
-        self._values = []
+    @contextmanager
+    def _transaction(self) -> Generator[None]:
+        self._db.execute(QUERY["begin"])
+        try:
+            yield
+            self._db.execute(QUERY["commit"])
+        except BaseException:
+            with suppress(sqlite3.Error):
+                self._db.execute(QUERY["rollback"])
+            raise
+
+    def _add_blobs(self, blobs: Sequence[Blob]) -> None:
+        rows = [(blob.digest, len(blob.data), blob.data) for blob in blobs]
+        self._db.executemany(QUERY["add_blob"], rows)
 
     def _insert(self) -> None:
         values, self._values = self._values, []
-        for start in range(0, len(values), MOST_ROWS * _PLACES):
-            self._db.execute(*_statement(values[start : start + MOST_ROWS * _PLACES]))
-
-    def _end(self) -> None:
-        self._position = self._next - 1
-        self._tails.update(self._moved)
+        insert_rows(self._db, values)
 
     # What `settle` asks for.
 
     def tail(self, stream: str) -> Tail:
         """The stream's last event."""
-        tail = self._moved.get(stream) or self._tails.get(stream)
+        tail = self._moved.get(stream) or self._heads.tails.get(stream)
         if tail is None:
             found = self._db.execute(QUERY["stream_number"], (stream,)).fetchone()
             if found is None:
                 return empty_tail(stream)
-            self._numbers[stream] = found[0]
+            self._heads.numbers[stream] = found[0]
             tail = Tail(*self._db.execute(QUERY["tail"], found).fetchone())
-            self._tails[stream] = tail
+            self._heads.tails[stream] = tail
         return tail
 
     def stored(self, stream: str, first: int, last: int) -> list[RecordedEvent]:
         """The stream's events from one version to another."""
-        self._ask()
+        self._insert()
         rows = self._db.execute(
-            QUERY["stored_versions"], (self._numbers[stream], first, last)
+            QUERY["stored_versions"], (self._heads.numbers[stream], first, last)
         ).fetchall()
         return self._names.recorded(self._db, rows)
 
     def find(self, drafts: Sequence[Draft]) -> Place | None:
         """The place of the first id that is stored already."""
-        self._ask()
+        self._insert()
         for draft in drafts:
             found = self._db.execute(QUERY["find_event"], (draft.id,)).fetchone()
             if found is not None:
@@ -191,39 +149,12 @@ class Committer:
 
     def add(self, stream: str, drafts: Sequence[Draft], tails: Sequence[Tail]) -> int:
         """Queue the rows."""
-        number = self._numbers.get(stream)
+        number = self._heads.numbers.get(stream)
         if number is None:
             number = self._db.execute(QUERY["add_stream"], (stream,)).fetchone()[0]
-            self._numbers[stream] = number
-        first = position = self._next
-        for draft, tail in zip(drafts, tails, strict=True):
-            kind, schema, event_id, _, causation, ignorable, data = draft
-            version, hash_, at = tail
-            self._values += (
-                position, number, version, kind, schema, event_id, at, causation, ignorable,
-                data, hash_,
-            )  # fmt: skip
-            position += 1
-        self._next = position
+            self._heads.numbers[stream] = number
+        first = self._next
+        add_rows(self._values, first, number, drafts, tails)
+        self._next += len(drafts)
         self._moved[stream] = tails[-1]
         return first
-
-    def _ask(self) -> None:
-        """Before the database is asked: inside a transaction, and with all rows so far in it."""
-        if not self._inside:
-            raise _LookUp
-        self._insert()
-
-
-def _statement(values: list[object]) -> tuple[str, list[object]]:
-    """What inserts these rows. Few sizes are kept prepared; the rest is filled with nulls."""
-    rows = len(values) // _PLACES
-    if rows > 64:
-        rows = -(-rows // 64) * 64
-        values += [None] * (rows * _PLACES - len(values))
-    return _insert(rows), values
-
-
-@cache
-def _insert(rows: int) -> str:
-    return QUERY["add_events"].format(rows=", ".join([_ROW] * rows))

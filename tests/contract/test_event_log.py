@@ -24,6 +24,7 @@ from trialog.events.envelope import NewEvent, RecordedEvent
 from trialog.events.errors import (
     EventIdConflict,
     EventInvalid,
+    LogError,
     LogUnavailable,
     VersionConflict,
 )
@@ -372,6 +373,26 @@ async def test_a_waiter_who_is_cancelled_disturbs_nobody(log: EventLog) -> None:
     assert [1, 1] == told
     assert 1 == (await ticket).version
     assert 1 == (await log.head("job/a")).version
+
+
+async def test_a_cancelled_waiter_does_not_hear_of_a_failure(log: EventLog) -> None:
+    """Others do."""
+    told: list[LogError] = []
+
+    async def wait() -> None:
+        with pytest.raises(VersionConflict) as e:
+            await ticket
+        told.append(e.value)
+
+    async with anyio.create_task_group() as group:
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            ticket = log.append("job/a", 5, events(1))
+            group.start_soon(wait)
+            await ticket
+
+    assert scope.cancelled_caught
+    assert 1 == len(told)
 
 
 async def test_an_append_outlives_the_scope_that_made_it(log: EventLog) -> None:

@@ -14,6 +14,7 @@ from helpers.processes import mounted, run
 from helpers.samples import events
 from trialog.events.errors import LogPoisoned, LogUnavailable
 from trialog.events.open import open_log
+from trialog.events.sqlite import transaction
 from trialog.events.sqlite.transaction import Committer
 
 
@@ -73,7 +74,7 @@ async def test_whatever_goes_wrong_in_a_commit_poisons(
             raise MemoryError("no memory")
 
         with monkeypatch.context() as patch:
-            patch.setattr(Committer, "_insert", fail)
+            patch.setattr(transaction, "insert_rows", fail)
             tickets = [log.append("job/a", 1, events(1)), log.append("job/b", 0, events(1))]
             for ticket in tickets:
                 with pytest.raises(LogPoisoned, match=r"a write failed.*no memory"):

@@ -20,9 +20,10 @@ from trialog.events.sqlite.transaction import Committer
 
 
 class Gate:
-    """Counts the commits of a log, and holds each until it is let through."""
+    """Counts the commits of the first log that has any, and holds each until it is let through."""
 
     def __init__(self) -> None:
+        self.committer: Committer | None = None
         self.sizes: list[int] = []
         self.open = threading.Event()
         self.open.set()
@@ -35,11 +36,13 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     made = Gate()
     commit = Committer.commit
 
-    def held(self: Committer, plan: Any, requests: Any, *more: Any) -> Any:
-        made.sizes.append(len(requests))
-        made.arrived.release()
-        made.open.wait(30)
-        return commit(self, plan, requests, *more)
+    def held(self: Committer, appends: Any, *more: Any) -> Any:
+        made.committer = made.committer or self
+        if self is made.committer:
+            made.sizes.append(len(appends))
+            made.arrived.release()
+            made.open.wait(30)
+        return commit(self, appends, *more)
 
     monkeypatch.setattr(Committer, "commit", held)
     yield made
@@ -133,7 +136,56 @@ async def test_appenders_in_step_are_set_out_of_step(
     tickets = [log.append(f"trial/{n}", 1, events(1)) for n in range(100)]
     assert list(range(102, 202)) == [(await ticket).last for ticket in tickets]
 
-    assert [1, 50, 50, 100] == gate.sizes
+    await anyio.wait_all_tasks_blocked()
+    monkeypatch.setattr(writer, "_MOSTLY_WORK", 1.0)
+    tickets = [log.append(f"trial/{n}", 2, events(1)) for n in range(100)]
+    assert list(range(202, 302)) == [(await ticket).last for ticket in tickets]
+
+    assert [1, 50, 50, 100, 50, 50] == gate.sizes
+    check_chain(await everything(log))
+
+
+async def test_a_slow_disk_is_waited_for_once(
+    log: EventLog, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that gathered is one transaction there, blobs too; elsewhere it is a statement each."""
+    await log.append("job/a", 0, events(1))
+    for slow, sizes in ((True, [5]), (False, [2, 2, 1])):
+        monkeypatch.setattr(writer, "_MOSTLY_WORK", 0.0 if slow else 1.0)
+        version = (await log.head("job/a")).version
+        first = await hold(gate, log, "job/a", version)
+        gate.sizes.clear()
+        tickets = [log.append("job/a", version + 1 + n * 200, events(200)) for n in range(5)]
+        gate.open.set()
+        blob = await log.blobs.put(b"slow" if slow else b"fast")
+        assert version + 1001 == (await tickets[-1]).version
+        assert version + 1 == (await first).version
+        assert sizes == gate.sizes
+        assert await log.blobs.has(blob)
+    check_chain(await everything(log))
+
+
+async def test_what_was_planned_behind_a_refused_batch_is_planned_anew(
+    log: EventLog, gate: Gate, tmp_path: Path
+) -> None:
+    """Another process has appended meanwhile: only the stream that it moved is in conflict."""
+    async with open_log(tmp_path / "trialog.db") as other:
+        for stream in ("job/a", "job/b", "job/c"):
+            await log.append(stream, 0, events(1))
+        held = await hold(gate, log, "job/c", 1)
+        await other.append("job/a", 1, events(1))
+        stale, follower = (log.append("job/a", n, events(1)) for n in (1, 2))
+        right = [log.append("job/b", 1 + n, events(1)) for n in range(3)]
+        gate.sizes.clear()
+        gate.open.set()
+
+        assert 5 == (await held).last
+        for ticket in (stale, follower):
+            with pytest.raises(VersionConflict):
+                await ticket
+        assert [6, 7, 8] == [(await ticket).last for ticket in right]
+        assert [6] == gate.sizes
+    check_chain(await everything(log))
 
 
 async def test_large_batches_follow_each_other(log: EventLog, gate: Gate) -> None:
