@@ -79,6 +79,7 @@ task_commands = _group("task", "Tasks of a project.")
 verifier_commands = _group("verifier", "Verifiers: of a project, and on stored trials.")
 agent_commands = _group("agent", "Agents of a project.")
 human_commands = _group("human", "Trials that wait for people.")
+review_commands = _group("review", "Rubric reviews of finished trials; they change no reward.")
 
 
 def _request(
@@ -651,6 +652,85 @@ def human_submit(
         submit_review, _request(json, verbose, log), trial, verifier=verifier, score=score,
         feedback=feedback, reviewer=reviewer,
     )  # fmt: skip
+
+
+@review_commands.command("run")
+def review_run(
+    thing: Annotated[str, typer.Argument(metavar="JOB|TRIAL", help="What is reviewed.")],
+    passing: Annotated[
+        bool, typer.Option("--passing", help="Only trials that passed without an error.")
+    ] = False,
+    failing: Annotated[bool, typer.Option("--failing", help="All others.")] = False,
+    rubric: Annotated[
+        Path | None,
+        typer.Option("-r", "--rubric", metavar="FILE", help="The rubric. [task's, else built in]"),
+    ] = None,
+    agent: Annotated[
+        str | None, typer.Option(metavar="AGENT", help="The reviewer, say command:./review.py.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="The reviewer's model.")
+    ] = None,
+    concurrency: Annotated[
+        int, typer.Option("-n", min=1, metavar="N", help="Reviewers at work at once.")
+    ] = 4,
+    tasks_root: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where tasks may be read from, as evidence."),
+    ] = None,
+    out_dir: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where the report goes. [JOB/reviews/ID]")
+    ] = None,
+    allow_open_network: Annotated[
+        bool, typer.Option("--allow-open-network", help="Reviewers may use it; the report says so.")
+    ] = False,
+    resume: Annotated[
+        str | None, typer.Option(metavar="ID", help="Go on with a review that was cut off.")
+    ] = None,
+    sandbox: Sandbox = SandboxName.auto,
+    image: Annotated[
+        str | None, typer.Option(metavar="IMAGE", help="The image that reviewers work in (docker).")
+    ] = None,
+    env_file: EnvFile = None,
+    agent_env: AgentEnv = None,
+    secret: Secret = None,
+    log: Log = None,
+    jobs_dir: JobsDir = None,
+    json: Json = False,
+    verbose: Verbose = 0,
+) -> int:
+    """Have a reviewer answer a rubric for each finished trial; a report comes of it."""
+    from .engine.console.reviews import run_reviews
+    from .engine.errors import ConfigError
+
+    if passing and failing:
+        raise ConfigError("give --passing or --failing, not both")
+    given = {
+        "agent": agent, "model": model, "image": image, "rubric": rubric,
+        "tasks_root": tasks_root, "concurrency": concurrency, "open_network": allow_open_network,
+        "selection": "passing" if passing else "failing" if failing else "all",
+    }  # fmt: skip
+    return _await(
+        run_reviews, _request(json, verbose, log, jobs_dir), thing, given, sandbox=sandbox.value,
+        out_dir=out_dir, resume=resume, env_file=env_file, agent_env=agent_env or (),
+        secret_names=secret or (),
+    )  # fmt: skip
+
+
+@review_commands.command("show")
+def review_show(
+    job: Job,
+    review: Annotated[
+        str | None, typer.Option("--review", metavar="ID", help="Which one. [the newest]")
+    ] = None,
+    log: Log = None,
+    json: Json = False,
+    verbose: Verbose = 0,
+) -> int:
+    """Show a review's report."""
+    from .engine.console.reviews import show_review
+
+    return _await(show_review, _request(json, verbose, log), job, review=review)
 
 
 @agent_commands.command("init")

@@ -222,6 +222,27 @@ class Category(NamedTuple):
 
 
 CATEGORIES: dict[str, Category] = {
+    "review_missing": Category(
+        "A reviewer ended without writing its review; nothing is known of the trial's quality.",
+        "Read the reviewer's output with `trialog logs` on its own run, then review again.",
+        "agent",
+    ),
+    "review_malformed": Category(
+        "A reviewer's answer does not have the form of a review: a criterion without a verdict, "
+        "a word that is none of pass, fail and not_applicable, or a key that is not known.",
+        "Read what is named; mend the reviewer or its prompt, and review again.",
+        "agent",
+    ),
+    "review_unchecked": Category(
+        "A reviewer's answer was not accepted by the check in its own sandbox.",
+        "Look at verifier/test-stdout.txt of the reviewer's run; its image needs python3 >= 3.8.",
+        "user",
+    ),
+    "evidence_open": Category(
+        "What a reviewer is shown could not be made so that the reviewer can't change it.",
+        "Run the review as root, or on Docker.",
+        "infrastructure",
+    ),
     "agent_exit": Category(
         "The agent's program ended with a non-zero exit code; its work was graded all the same.",
         "Read the agent's output with `trialog logs TRIAL`.",

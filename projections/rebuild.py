@@ -14,6 +14,7 @@ from .audit import Audit, Difference
 from .disk import entries, exists, holds, holds_blob, place, walk
 from .errors import FolderTaken
 from .files import ELSEWHERE, JOB_DOCUMENTS, Files
+from .reviews import review_files, reviews_of, write_review
 from .source import JobSource
 from .writer import JobFiles, Report, path_of, write
 
@@ -36,7 +37,11 @@ async def rebuild(log: EventLog, job: str, jobs_folder: Path) -> Report:
     report = Report()
     for trial in await files.trials():
         report += await files.write_trial(trial)
-    return report + await files.write_summary()
+    report += await files.write_summary()
+    for review, started in await reviews_of(log, job):
+        place = jobs_folder / started.out_dir
+        report += await write_review(log, review, jobs_folder, place, verify=True)
+    return report
 
 
 async def check(log: EventLog, job: str, jobs_folder: Path) -> list[Difference]:
@@ -68,6 +73,11 @@ async def check(log: EventLog, job: str, jobs_folder: Path) -> list[Difference]:
         if (files := await source.files(trial, events)) is not None:
             found += await to_thread.run_sync(_differences, folder, trial, files)
     found += await to_thread.run_sync(_differences, folder, "", await source.summary())
+    for review, started in await reviews_of(log, job):
+        place = jobs_folder / started.out_dir
+        async for below, name, files in review_files(log, review, verify=True):
+            wrong = await to_thread.run_sync(_differences, place / below, name, files)
+            found += [_below(one, folder, place / below) for one in wrong]
     return [*audit.found, *found, *await to_thread.run_sync(_extras, folder, set(trials))]
 
 
@@ -85,7 +95,18 @@ async def rebuild_at(log: EventLog, job: str, position: int, out: Path) -> Repor
     for trial in await source.trials():
         if (files := await source.trial(trial)) is not None:
             report += await write(log.blobs, out, trial, files)
-    return report + await write(log.blobs, out, "", await source.summary())
+    report += await write(log.blobs, out, "", await source.summary())
+    for review, _ in await reviews_of(log, job, until=position):
+        async for below, name, files in review_files(log, review, until=position, verify=True):
+            report += await write(log.blobs, out / "reviews" / review / below, name, files)
+    return report
+
+
+def _below(found: Difference, folder: Path, place: Path) -> Difference:
+    """The same difference, its path from the job's folder; whole where it lies elsewhere."""
+    path = place / found.path
+    shown = path.relative_to(folder) if path.is_relative_to(folder) else path
+    return Difference(str(shown), found.what, found.detail)
 
 
 def _differences(folder: Path, trial: str, files: Files) -> list[Difference]:

@@ -125,19 +125,24 @@ class ReviewFold:
         return [trial for trial in chosen if trial not in self._answers]
 
     @property
+    def answers(self) -> list[ReviewCompleted | ReviewFailed]:
+        """What is known of the chosen trials, in the report's order."""
+        chosen = self.started.trials if self.started is not None else ()
+        return [self._answers[trial] for trial in chosen if trial in self._answers]
+
+    @property
     def reviewers(self) -> list[tuple[str, str]]:
         """The reviewers' own runs: the reviewed trial and the reviewer's, in the report's order."""
         return [
-            (trial, answer.reviewer_trial)
-            for trial in (self.started.trials if self.started is not None else ())
-            if (answer := self._answers.get(trial)) is not None
-            and answer.reviewer_trial is not None
+            (answer.trial, answer.reviewer_trial)
+            for answer in self.answers
+            if answer.reviewer_trial is not None
         ]
 
     def blobs(self) -> list[BlobRef]:
         """The blobs that the report's texts are in, each once."""
         found: dict[str, BlobRef] = {}
-        for answer in self._answers.values():
+        for answer in self.answers:
             texts = [answer.error] if isinstance(answer, ReviewFailed) else _texts(answer)
             found |= {text.blob: text for text in texts if isinstance(text, BlobRef)}
         return list(found.values())

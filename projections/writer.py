@@ -6,7 +6,7 @@ import os
 from collections.abc import Container, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import anyio
 import msgspec
@@ -37,6 +37,14 @@ class Report(msgspec.Struct, frozen=True):
             self.unchanged + other.unchanged,
             self.problems + other.problems,
         )
+
+
+class TrialFiles(Protocol):
+    """Writes the files of executions as they end."""
+
+    async def write_trial(self, trial: str) -> Report:
+        """Write an execution's files. Raises FilesUnwritable."""
+        ...
 
 
 TOGETHER = 16

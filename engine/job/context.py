@@ -9,7 +9,7 @@ import anyio
 
 from ...events.clock import Clock, Ids
 from ...events.log import EventLog
-from ...projections.writer import JobFiles
+from ...projections.writer import TrialFiles
 from ..agents import Agent
 from ..hooks.protocol import Hooks
 from ..reaper import Reaper
@@ -20,13 +20,15 @@ from .episode_task import EpisodeTask, Worlds
 from .interruption import Interruption
 from .judges import Judges
 from .policies import PolicyAgent
-from .record import JobRecord
 from .report import Watcher
 from .tasks import TaskInJob
 
 
 class JobContext:
-    """One running job. Made once, passed to every trial."""
+    """One running job, or one review. Made once, passed to every trial.
+
+    A review's trials belong to it and to no job: `job` is then the job that is reviewed.
+    """
 
     def __init__(
         self,
@@ -40,8 +42,7 @@ class JobContext:
         backend: SandboxBackend,
         clock: Clock,
         ids: Ids,
-        record: JobRecord,
-        files: JobFiles,
+        files: TrialFiles,
         reaper: Reaper,
         redactor: Redactor,
         tasks: Mapping[str, TaskInJob | EpisodeTask],
@@ -55,6 +56,7 @@ class JobContext:
         judges: Judges,
         watch: Watcher,
         interruption: Interruption,
+        review: str | None = None,
     ) -> None:
         self.job = job
         self.folder = folder
@@ -65,7 +67,6 @@ class JobContext:
         self.backend = backend
         self.clock = clock
         self.ids = ids
-        self.record = record
         self.files = files
         self.reaper = reaper
         self.redactor = redactor
@@ -80,5 +81,6 @@ class JobContext:
         self.judges = judges
         self.watch = watch
         self.interruption = interruption
+        self.review = review
         self.agent_slots = anyio.CapacityLimiter(config.concurrency)
         self.verifier_slots = anyio.CapacityLimiter(config.verifiers or config.concurrency)

@@ -10,6 +10,7 @@ import structlog
 from ...events.errors import LogUnavailable
 from ...events.kinds import TrialAbandoned, TrialScheduled
 from ...projections.errors import FilesUnwritable
+from ...projections.writer import JobFiles
 from ..trial.state import Stage, TrialState
 from .context import JobContext
 from .ending import TrialEnd
@@ -17,6 +18,7 @@ from .execution import execute
 from .folders import TrialNames
 from .load import JobPlan
 from .plan import Execution, PlannedSlot, forget, plan_slot, retried
+from .record import JobRecord
 from .report import Progress, TrialEnded
 from .slot import AgentSlot
 from .state import slot_key
@@ -31,8 +33,12 @@ class Driver:
         self,
         context: JobContext,
         plan: JobPlan,
+        record: JobRecord,
+        files: JobFiles,
     ) -> None:
         self.context = context
+        self._record = record
+        self._files = files
         self._plan = plan.slots
         self._executions = plan.executions
         self._done = 0
@@ -102,7 +108,6 @@ class Driver:
                 self.context.interruption.running -= 1
 
     async def _schedule(self, planned: PlannedSlot) -> TrialScheduled:
-        context = self.context
         before = self._executions.setdefault(slot_key(planned.slot), [])
         if planned.same_stream:
             return before[-1].scheduled
@@ -118,7 +123,7 @@ class Driver:
         events: list[TrialScheduled | TrialAbandoned] = []
         if last and last.state.stage is not Stage.FINISHED and not last.abandoned:
             events.append(TrialAbandoned(trial=last.scheduled.trial, reason=planned.reason))
-        await context.record.tell(*events, scheduled)
+        await self._record.tell(*events, scheduled)
         before.append(Execution(scheduled=scheduled, state=TrialState()))
         return scheduled
 
@@ -164,13 +169,12 @@ class Driver:
         )
 
     async def _keep_summary(self) -> None:
-        context = self.context
         written = -1
         while True:
             await anyio.sleep(SUMMARY_EVERY_SEC)
             if written != self._done:
                 written = self._done
                 try:
-                    await context.files.write_summary(self._under_way)
+                    await self._files.write_summary(self._under_way)
                 except (FilesUnwritable, LogUnavailable) as error:
                     structlog.get_logger().warning("summary not written", why=str(error))

@@ -77,6 +77,7 @@ class History:
                 task_digest=digest,
                 continues=continues,
                 sandbox_mode=sandbox_mode,
+                review=self.job.review,
             ),
             *(WarningRaised(code=w.code, message=w.message) for w in warnings),
         )

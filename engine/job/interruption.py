@@ -21,9 +21,14 @@ GRACE_SEC = 30.0
 
 
 class Interruption:
-    """Listens as long as the job has anything to clean up, so that no signal orphans a sandbox."""
+    """Listens as long as the job has anything to clean up, so that no signal orphans a sandbox.
 
-    def __init__(self, record: JobRecord, watch: Watcher, *, grace: float = GRACE_SEC) -> None:
+    Without a record there is no job that could be cancelled through the log, or be told of it.
+    """
+
+    def __init__(
+        self, record: JobRecord | None, watch: Watcher, *, grace: float = GRACE_SEC
+    ) -> None:
         self.draining = False
         """No new execution begins."""
         self.interrupted = False
@@ -42,7 +47,8 @@ class Interruption:
         """Listen while the context lasts; `since` is the job's version as it went on."""
         async with anyio.create_task_group() as tasks:
             await tasks.start(self._listen, tasks)
-            tasks.start_soon(self._follow_cancellation, log, since)
+            if self._record is not None:
+                tasks.start_soon(self._follow_cancellation, log, since, self._record)
             yield
             tasks.cancel_scope.cancel()
 
@@ -62,27 +68,24 @@ class Interruption:
                         f"{self._grace:g} s to end. Once more stops them now"
                     )
                     tasks.start_soon(self._stop_later)
-                    tasks.start_soon(self._note, number.name, self.running)
+                    if self._record is not None:
+                        tasks.start_soon(_note, self._record, number.name, self.running)
 
     def _say(self, message: str) -> None:
         self._watch(Notice(level="warning", message=message))
-
-    async def _note(self, name: str, running: int) -> None:
-        with anyio.CancelScope(shield=True):
-            await self._record.tell(JobInterrupted(signal=name, running=running))
 
     async def _stop_later(self) -> None:
         await anyio.sleep(self._grace)
         self.scope.cancel()
 
-    async def _follow_cancellation(self, log: EventLog, since: int) -> None:
+    async def _follow_cancellation(self, log: EventLog, since: int, record: JobRecord) -> None:
         """Another process may cancel the job: it appends JobCancelled to the job's stream.
 
         Looked for now and then: a subscription would wake at every event of every trial.
         """
         after = since
         while True:
-            for event in await log.read(self._record.stream, after=after):
+            for event in await log.read(record.stream, after=after):
                 after = event.version
                 if isinstance(decode_known(event), JobCancelled):
                     self._say("the job was cancelled")
@@ -90,3 +93,8 @@ class Interruption:
                     self.scope.cancel()
                     return
             await anyio.sleep(LOOK_SEC)
+
+
+async def _note(record: JobRecord, name: str, running: int) -> None:
+    with anyio.CancelScope(shield=True):
+        await record.tell(JobInterrupted(signal=name, running=running))

@@ -225,7 +225,7 @@ class Place:
                 workdir=workdir,
                 env=resolve_env(settings.sandbox.env, job.environ).values,
                 limits=self._limits(),
-                mounts=self._folders.mounts(),
+                mounts=[*self._folders.mounts(), *self.task.mounts],
                 scratch=self.scratch,
                 kept=self.kept,
                 workspace=workspace,

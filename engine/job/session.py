@@ -107,7 +107,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
                 context = self._context(
                     files, interruption, removal, scratch, tasks, judges, hooks, worlds
                 )
-                await self._drive(Driver(context, self.plan))
+                await self._drive(Driver(context, self.plan, self.record, files))
             for sandbox in removal.left:
                 self.warn(f"sandbox {sandbox} is not removed; `trialog clean` tries again")
             if not interruption.interrupted:
@@ -154,7 +154,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
         return JobContext(
             job=self.started.job, folder=self.folder, scratch=scratch, config=config, log=log,
             log_id=services.log_id, backend=services.backend, clock=services.clock,
-            ids=services.ids, record=self.record, files=files, reaper=removal, redactor=redactor,
+            ids=services.ids, files=files, reaper=removal, redactor=redactor,
             tasks=tasks, agents=self.agents,
             agent_env=unseal(config.agent_env, services.agent_env, environ, "--agent-env"),
             verifier_env=unseal(

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from ...events.kinds.job import TaskSnapshot
 from ...events.log import BlobStore
 from ..errors import ImageError, TaskError
-from ..sandbox.protocol import Image, ImageRequest, SandboxBackend
+from ..sandbox.protocol import Image, ImageRequest, Mount, SandboxBackend
 from ..tasks.load import load_task
 from ..tasks.model import Task
 from ..tasks.snapshot import pack, unpack, verifier_files
@@ -50,10 +50,11 @@ class TaskInJob:
 
     def __init__(
         self, snapshot: TaskSnapshot, task: Task, *, backend: SandboxBackend, config: JobConfig,
-        image_digest: str | None = None,
+        image_digest: str | None = None, mounts: Sequence[Mount] = (),
     ) -> None:  # fmt: skip
         self.snapshot = snapshot
         self.task = task
+        self.mounts = mounts
         self.verifier_digest = verifier_digest(snapshot.files)
         self._backend = backend
         self._config = config

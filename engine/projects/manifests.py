@@ -37,6 +37,7 @@ _SEMANTIC = re.compile(
 )
 _KINDS = ("deterministic", "agent", "human")
 _HOOKS = ("check", "reward", "hindsight")
+_REVIEW = ("agent", "model", "image")
 _NOT_DEFAULTS = {"tasks", "agent_env", "verifier_env"}
 
 
@@ -51,6 +52,12 @@ def read_project(file: Path, faults: Faults) -> ProjectManifest | None:
         _check_range(fields, wanted)
     defaults = fields.mapping("defaults") or {}
     _check_defaults(fields, defaults)
+    review = fields.mapping("review") or {}
+    for key, value in review.items():
+        if key not in _REVIEW:
+            fields.fault(f"unknown setting; {nearest(key, _REVIEW)}", "review", key)
+        elif not isinstance(value, str) or not value:
+            fields.fault(f"expected text, found {describe(value)}", "review", key)
     fields.finish()
     return ProjectManifest(
         name=name or file.parent.name,
@@ -58,6 +65,7 @@ def read_project(file: Path, faults: Faults) -> ProjectManifest | None:
         lines=fields.lines,
         trialog=wanted,
         defaults=defaults,
+        review=review,
     )
 
 

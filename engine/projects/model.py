@@ -37,6 +37,8 @@ class ProjectManifest(Manifest, frozen=True, kw_only=True):
     """The versions of trialog that it is for, such as ``>=0.1,<0.3``."""
     defaults: dict[str, Any] = {}
     """Settings of jobs that are run in the project, below those of the command line."""
+    review: dict[str, str] = {}
+    """Who reviews trials, below what the command line says: `agent`, `model`, `image`."""
 
 
 class AppManifest(msgspec.Struct, frozen=True, kw_only=True):

@@ -250,3 +250,8 @@ def load_project(start: Path) -> Project:
 def project_defaults(here: Path) -> dict[str, Any]:
     """The settings of jobs that the project around here has; none where there is no project."""
     return load_project(here).defaults if project_root(here) is not None else {}
+
+
+def project_review(here: Path) -> dict[str, str]:
+    """What the project around here says of reviews; nothing where there is no project."""
+    return load_project(here).manifest.review if project_root(here) is not None else {}

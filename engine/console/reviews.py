@@ -1,0 +1,221 @@
+"""Rubric reviews: run, resumed, shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from anyio import to_thread
+
+from ...events.codec import decode
+from ...events.kinds import ReviewCompleted, TrialStarted
+from ...projections.reviews import REPORT, review_files, reviews_of
+from ..agents import agent_by_name
+from ..errors import CommandRefused, ConfigError
+from ..job.report import Notice, Report
+from ..location import NotFound, job_folder, job_started
+from ..projects.project import project_review
+from ..reviews.choosing import filed_subjects, logged_subject, logged_subjects
+from ..reviews.config import ReviewConfig
+from ..reviews.running import Answer, Review, ReviewResult, run_review
+from ..reviews.starting import Beginning, Named, new_review, resumed_review
+from ..sandbox.choose import choose
+from .failure import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
+from .running import read_variables, services_of
+from .session import Request, Session, opened
+from .terminal import Terminal
+from .text import escaped, plural, shortened
+from .watch import JobWatch
+
+__all__ = ("run_reviews", "show_review")
+
+WIDTH = 300
+"""Characters of an explanation that are shown."""
+
+
+async def run_reviews(
+    request: Request,
+    thing: str,
+    given: Mapping[str, Any],
+    *,
+    sandbox: str,
+    out_dir: Path | None,
+    resume: str | None,
+    **variables_given: Any,
+) -> int:
+    """``trialog review run``; gives the exit code."""
+    variables = await to_thread.run_sync(
+        partial(read_variables, request.environ, **variables_given)
+    )
+    request.terminal.hide(variables.secrets)
+    config = await to_thread.run_sync(_configured, given, variables.environ, request.here)
+    agent = await to_thread.run_sync(agent_by_name, config.agent)
+    async with opened(request, thing, readonly=False, create=True) as session:
+        named, single = await _named(session, thing)
+        config = msgspec.structs.replace(config, single=single)
+        backend = await choose(sandbox, default_image=config.image)
+        try:
+            services = services_of(session, backend, variables)
+            begun = await (
+                resumed_review(services, config, named, resume)
+                if resume
+                else new_review(services, config, named, out_dir)
+            )
+            with JobWatch(request.terminal, {}) as watch:
+
+                def notices(report: Report) -> None:
+                    if isinstance(report, Notice):  # reviewers' trials are told as reviews
+                        watch(report)
+
+                result = await run_review(
+                    Review(
+                        services=services, config=config, id=begun.id, folder=begun.folder,
+                        started=begun.started, planned=begun.planned, agent=agent, watch=notices,
+                        told=partial(_tell, request.terminal),
+                    )
+                )  # fmt: skip
+        finally:
+            await backend.aclose()
+        return await to_thread.run_sync(_conclude, session, thing, begun, result)
+
+
+def _configured(given: Mapping[str, Any], environ: Mapping[str, str], here: Path) -> ReviewConfig:
+    """What the command line says, else the project; the image also from the environment."""
+    of_project = project_review(here)
+    merged = {**of_project, **{k: v for k, v in given.items() if v is not None}}
+    if "agent" not in merged:
+        raise ConfigError(
+            "a review needs a reviewer: give --agent (say command:./reviewer.py), or set "
+            "review.agent in trialog.yaml"
+        )
+    merged.setdefault("image", environ.get("TRIALOG_IMAGE") or None)
+    return msgspec.convert(merged, ReviewConfig, dec_hook=_path)
+
+
+def _path(kind: type, value: Any) -> Any:
+    return kind(value)
+
+
+async def _named(session: Session, thing: str) -> tuple[Named, bool]:
+    """What the user named, and whether it is one trial."""
+    log, place = session.log, session.place
+    try:
+        job = await session.job(thing)
+    except NotFound as no_job:
+        try:
+            trial = await session.trial(thing)
+        except NotFound:
+            folder = Path(session.request.here, thing)
+            if not await to_thread.run_sync(folder.is_dir):
+                raise no_job from None
+            subjects = await to_thread.run_sync(filed_subjects, folder)
+            alone = len(subjects) == 1 and subjects[0].folder == folder
+            return Named(subjects, None, folder, folder.parent if alone else folder), alone
+        return await _one(session, trial), True
+    folder = job_folder(place, await job_started(log, job))
+    return Named(await logged_subjects(log, job, folder), job, folder, folder), False
+
+
+async def _one(session: Session, trial: str) -> Named:
+    log = session.log
+    first = decode((await log.read(f"trial/{trial}", limit=1))[0])
+    if not isinstance(first, TrialStarted) or first.review is not None:
+        raise CommandRefused(f"{trial} is a reviewer's own run, which is not reviewed itself")
+    job = first.job
+    started = await job_started(log, job)
+    folder = job_folder(session.place, started)
+    snapshots = {snapshot.task: snapshot for snapshot in started.tasks}
+    subject = await logged_subject(log, trial, snapshots.get(first.slot.task), folder)
+    return Named([] if subject is None else [subject], job, folder / trial, folder)
+
+
+async def _tell(terminal: Terminal, answer: Answer) -> None:
+    await to_thread.run_sync(_told, terminal, answer)
+
+
+def _told(terminal: Terminal, answer: Answer) -> None:
+    if terminal.json:
+        terminal.data(answer)
+    elif isinstance(answer, ReviewCompleted):
+        outcomes = ", ".join(f"{name}={check.outcome}" for name, check in answer.checks.items())
+        terminal.line(f"[REVIEW] {escaped(answer.trial)} ({escaped(outcomes)})")
+    else:
+        error = answer.error if isinstance(answer.error, str) else answer.category
+        terminal.line(f"[ERR] {escaped(answer.trial)} ({shortened(error, WIDTH)})")
+
+
+def _conclude(session: Session, thing: str, begun: Beginning, result: ReviewResult) -> int:
+    terminal = session.terminal
+    for problem in result.problems:
+        terminal.message(f"error: {escaped(problem)}")
+    report = session.shown(begun.folder / REPORT)
+    if terminal.json:
+        terminal.data(
+            {
+                "review": begun.id,
+                "completed": result.completed,
+                "failed": result.failed,
+                "interrupted": result.interrupted,
+                "report": report,
+            }
+        )
+    else:
+        told = f"{plural(result.completed, 'trial')} reviewed, {result.failed} failed"
+        terminal.line(f"Review {begun.id}: {told}")
+    if result.interrupted:
+        terminal.message(f"`trialog review run {thing} --resume {begun.id}` goes on")
+        return EXIT_INTERRUPTED
+    if not terminal.json:
+        terminal.line(f"Report: {escaped(report)}")
+    return EXIT_FAILED if result.failed or result.problems else EXIT_OK
+
+
+async def show_review(request: Request, thing: str, *, review: str | None) -> int:
+    """``trialog review show``: the newest review of a job, or the one that is named."""
+    async with opened(request, thing) as session:
+        job = await session.job(thing)
+        known = [name for name, _ in await reviews_of(session.log, job)]
+        if not known:
+            raise NotFound(f"job {job} has no review; `trialog review run` makes one")
+        chosen = review or known[-1]
+        if chosen not in known:
+            raise NotFound(f"job {job} has no review {chosen}; it has {', '.join(known)}")
+        report: bytes | None = None
+        async for placed in review_files(session.log, chosen):
+            if REPORT in placed.files.documents:
+                report = placed.files.documents[REPORT]
+            for problem in placed.files.problems:
+                request.terminal.message(f"error: {escaped(problem)}")
+        if report is None:
+            raise NotFound(
+                f"review {chosen} has not finished; `trialog review run {thing} --resume {chosen}` "
+                "goes on"
+            )
+        await to_thread.run_sync(_show, request.terminal, chosen, msgspec.json.decode(report))
+    return EXIT_OK
+
+
+def _show(terminal: Terminal, review: str, report: dict[str, Any]) -> None:
+    if terminal.json:
+        terminal.data({"review": review, **report})
+        return
+    reviewer = report["reviewer"]
+    model = f", model {reviewer['model']}" if reviewer["model"] else ""
+    terminal.line(
+        f"Review {review} by {escaped(reviewer['agent'])}{escaped(model)} "
+        f"({reviewer['environment']}, {reviewer['network']})"
+    )
+    terminal.line(f"  {escaped(report['job_summary'])}")
+    for trial in report["trials"]:
+        if not trial["review_valid"]:
+            terminal.line(f"[ERR] {escaped(trial['trial_name'])}: {escaped(trial['error'])}")
+            continue
+        terminal.line(f"[REVIEW] {escaped(trial['trial_name'])}: {escaped(trial['summary'])}")
+        for name, check in trial["checks"].items():
+            why = shortened(check["explanation"], WIDTH)
+            terminal.line(f"  {escaped(name)}: {check['outcome']}: {why}")
+        for note in trial["notes"]:
+            terminal.line(f"  note: {escaped(note)}")

@@ -1,0 +1,300 @@
+"""``trialog review``: reviewers in real sandboxes, at a real command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acceptance.conftest import MakeTask, User
+
+pytestmark = pytest.mark.bubblewrap
+
+ANSWER = """
+import json, os, sys
+prompt = sys.stdin.read()
+result = json.load(open("/evidence/trial/result.json"))
+outcome = "pass" if result["passed"] else "fail"
+names = {names}
+checks = {{n: {{"outcome": outcome, "explanation": "by result.json"}} for n in names}}
+answer = {{"summary": "The run is over.", "checks": checks}}
+"""
+WRITE = 'json.dump(answer, open("review-result.json", "w"))\n'
+BUILT_IN = ("reward_hacking", "task_specification")
+
+
+@pytest.fixture
+def reviewer(user: User) -> Callable[..., str]:
+    """Makes a reviewer: Python that has `prompt`, `result` and `answer`; the word that names it."""
+
+    def make(code: str = "", *, names: tuple[str, ...] = BUILT_IN, write: bool = True) -> str:
+        path = user.home / "reviewer.py"
+        body = ANSWER.format(names=names) + code + ("\n" + WRITE if write else "")
+        path.write_text(f"#!/usr/bin/env python3\n{body}")
+        path.chmod(0o755)
+        return f"command:{path}"
+
+    return make
+
+
+def review(user: User, thing: object, agent: str, *words: object, code: int = 0) -> dict[str, Any]:
+    """Review on bubblewrap: the report."""
+    command = ("review", "run", thing, "--agent", agent, "--sandbox", "bubblewrap", *words)
+    ran = user.run(*command, code=code)
+    place = next(line for line in ran.lines if line.startswith("Report: "))
+    report: dict[str, Any] = json.loads((user.home / place.removeprefix("Report: ")).read_text())
+    return report
+
+
+def bytes_of(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder but reviews."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and "reviews" not in path.relative_to(folder).parts
+    }
+
+
+def stream_of(user: User, trial: str) -> str:
+    """A trial's events, as they are shown."""
+    return user.run("replay", trial, "--json", code=0).out
+
+
+def test_a_job_is_reviewed_and_not_changed(
+    user: User, make_task: MakeTask, reviewer: Callable[..., str]
+) -> None:
+    """Each trial gets its verdicts, and not a byte of the job, its streams or files, differs."""
+    make_task("good", folder=user.home / "tasks")
+    make_task("bad", folder=user.home / "tasks", solve="true")
+    job = user.job("tasks")
+    files = bytes_of(job)
+    trials = sorted(path.name for path in job.iterdir() if path.is_dir())
+    events = [stream_of(user, trial) for trial in trials]
+    report = review(user, job, reviewer())
+    outcomes = {
+        trial["trial_name"].split("__")[0]: trial["checks"]["reward_hacking"]["outcome"]
+        for trial in report["trials"]
+    }
+    assert outcomes == {"good": "pass", "bad": "fail"}
+    assert all(trial["review_valid"] for trial in report["trials"])
+    assert report["reviewer"]["network"] == "no-internet"
+    assert bytes_of(job) == files
+    assert [stream_of(user, trial) for trial in trials] == events
+    assert json.loads(user.run("show", job, "--json").out)["summary"]["counts"]["slots"] == 2
+    assert "nothing is left to do" in user.run("resume", job, code=None).err
+
+
+def test_a_review_is_rebuilt_to_the_byte(
+    user: User, make_task: MakeTask, reviewer: Callable[..., str]
+) -> None:
+    """Report and reviewers' files come back from the log; a check finds what is wrong with them."""
+    make_task()
+    job = user.job("t")
+    report = review(user, job, reviewer())
+    place = job / "reviews"
+    before = {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
+    runs = [job / "reviews" / next(place.iterdir()).name / one["reviewer_rollout"]
+            for one in report["trials"]]  # fmt: skip
+    assert all((run / "result.json").exists() for run in runs)
+    assert json.loads((runs[0] / "result.json").read_text())["rewards"] == {"reward": 1.0}
+    next(place.rglob("review_report.json")).write_text("{}")
+    wrong = user.run("rebuild", job, "--check", code=1).out
+    assert "review_report.json" in wrong
+    shutil.rmtree(job)
+    user.run("rebuild", job.name, code=0)
+    assert {path: path.read_bytes() for path in place.rglob("*") if path.is_file()} == before
+    user.run("rebuild", job, "--check", code=0)
+
+
+@pytest.mark.parametrize(
+    ("code", "write", "named"),
+    [
+        ("sys.exit(3)", True, "wrote no review-result.json: the agent exited with code 3"),
+        ("pass", False, "wrote no review-result.json"),
+        ("open('review-result.json', 'w').write('PASS')", False, "not JSON"),
+        ("del answer['checks']['reward_hacking']", True, "checks.reward_hacking: missing"),
+        ("answer['reward'] = 1", True, "unknown key 'reward'"),
+        ("os.symlink('/evidence/trial/result.json', 'review-result.json')", False, "no review-res"),
+    ],
+)
+def test_a_bad_reviewer_costs_its_own_entry(
+    user: User, make_task: MakeTask, reviewer: Callable[..., str],
+    code: str, write: bool, named: str,
+) -> None:  # fmt: skip
+    """A reviewer that crashes, is silent or malformed is one error; the other trial stands."""
+    make_task("good", folder=user.home / "tasks")
+    make_task("bad", folder=user.home / "tasks", solve="true")
+    job = user.job("tasks")
+    honest = f"{WRITE}sys.exit(0)\n"
+    guarded = "if result['passed']:\n" + "".join(f"    {line}\n" for line in honest.splitlines())
+    report = review(user, job, reviewer(guarded + code, write=write), code=1)
+    by_task = {trial["trial_name"].split("__")[0]: trial for trial in report["trials"]}
+    assert by_task["good"]["review_valid"]
+    assert not by_task["bad"]["review_valid"]
+    assert by_task["bad"]["checks"] == {}
+    assert named in by_task["bad"]["error"]
+    assert report["job_summary"].startswith("1 of 2 trials reviewed.")
+
+
+def test_a_reviewer_can_change_nothing_and_reach_nobody(
+    user: User, make_task: MakeTask, reviewer: Callable[..., str]
+) -> None:
+    """Evidence can be read and not written, and there is no network; both are tried inside."""
+    make_task()
+    job = user.job("t")
+    code = """
+import socket
+tried = []
+for path in ("/evidence/trial/result.json", "/evidence/trial/new", "/evidence/new"):
+    try:
+        open(path, "a").write("x")
+        tried.append("wrote " + path)
+    except OSError:
+        pass
+for path in ("/evidence/trial/result.json", "/evidence/trial"):
+    for change in (os.remove, lambda p: os.chmod(p, 0o777), lambda p: os.rename(p, "/tmp/x")):
+        try:
+            change(path)
+            tried.append("changed " + path)
+        except OSError:
+            pass
+try:
+    socket.create_connection(("1.1.1.1", 53), 2)
+    tried.append("network")
+except OSError:
+    pass
+answer["summary"] = repr(tried)
+"""
+    report = review(user, job, reviewer(code))
+    assert report["trials"][0]["summary"] == "[]"
+
+
+def test_passing_and_failing_split_the_job(
+    user: User, make_task: MakeTask, reviewer: Callable[..., str]
+) -> None:
+    """What one selection takes the other leaves, and one trial can be named alone."""
+    make_task("good", folder=user.home / "tasks")
+    make_task("bad", folder=user.home / "tasks", solve="true")
+    job = user.job("tasks")
+    agent = reviewer()
+    [passing] = review(user, job, agent, "--passing")["trials"]
+    [failing] = review(user, job, agent, "--failing")["trials"]
+    assert passing["trial_name"].startswith("good")
+    assert failing["trial_name"].startswith("bad")
+    alone = review(user, passing["trial_name"], agent)
+    assert [trial["trial_name"] for trial in alone["trials"]] == [passing["trial_name"]]
+    assert alone["path"] == alone["trials"][0]["source_rollout"]
+    both = user.run("review", "run", job, "--agent", agent, "--passing", "--failing", code=2)
+    assert "not both" in both.err
+
+
+def test_a_tasks_files_are_evidence_only_under_a_trusted_root(
+    user: User, make_task: MakeTask, reviewer: Callable[..., str]
+) -> None:
+    """Without a root, or where the folder changed, the task stays out and a note says so."""
+    task = make_task("t", folder=user.home / "tasks")
+    (task / "skills").mkdir()
+    (task / "skills" / "s.md").write_text("s")
+    job = user.job("tasks")
+    agent = reviewer(
+        "answer['summary'] = ' '.join(sorted(os.listdir('/evidence/task')))"
+        " if os.path.exists('/evidence/task') else 'none'"
+    )
+    [without] = review(user, job, agent)["trials"]
+    assert without["summary"] == "none"
+    assert "no --tasks-root was given" in without["notes"][0]
+    [shown] = review(user, job, agent, "--tasks-root", "tasks")["trials"]
+    assert shown["summary"] == "oracle task.md verifier"
+    assert shown["notes"] == []
+    (task / "verifier" / "test.sh").write_text("echo 1 > /logs/verifier/reward.txt")
+    [changed] = review(user, job, agent, "--tasks-root", "tasks")["trials"]
+    assert changed["summary"] == "none"
+    assert "is not what the trial ran" in changed["notes"][0]
+
+
+def test_whose_rubric_holds(user: User, make_task: MakeTask, reviewer: Callable[..., str]) -> None:
+    """--rubric comes first, then the task's own, then the built-in one; guidance is the prompt."""
+    task = make_task()
+    own = {"criteria": [{"name": "own", "description": "HIDDEN", "guidance": "SEEN-OWN"}]}
+    (task / "verifier" / "rubric.json").write_text(json.dumps(own))
+    job = user.job("t")
+    told = "assert 'SEEN-OWN' in prompt and 'HIDDEN' not in prompt"
+    report = review(user, job, reviewer(told, names=("own",)))
+    assert report["rubric"]["criteria"] == ["own"]
+    assert report["rubric"]["path"].endswith("t/verifier/rubric.json")
+    given = {"criteria": [{"name": "given", "description": "d", "guidance": "g"}]}
+    (user.home / "given.json").write_text(json.dumps(given))
+    report = review(user, job, reviewer(names=("given",)), "-r", "given.json")
+    assert report["rubric"]["criteria"] == ["given"]
+    (user.home / "given.json").write_text('{"criteria": [{"name": "x"}]}')
+    refused = user.run("review", "run", job, "--agent", reviewer(), "-r", "given.json", code=2)
+    assert "guidance: missing" in refused.err
+    assert len(list((job / "reviews").iterdir())) == 2
+
+
+def test_a_review_that_was_cut_off_goes_on(
+    user: User, make_task: MakeTask, reviewer: Callable[..., str]
+) -> None:
+    """After a kill -9 the answers that were there stay, the rest is reviewed, once each."""
+    for name in ("a", "b", "c"):
+        make_task(name, folder=user.home / "tasks")
+    job = user.job("tasks")
+    agent = reviewer()
+    process = user.start(
+        "review", "run", job, "--agent", agent, "--sandbox", "bubblewrap", "-n", "1"
+    )
+    assert process.stdout is not None
+    first = process.stdout.readline()
+    assert first.startswith("[REVIEW]")
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    assert process.stderr is not None
+    process.stderr.close()
+    [folder] = [path for path in (job / "reviews").iterdir() if path.is_dir()]
+    unfinished = user.run("review", "show", job, code=None)
+    assert unfinished.code != 0
+    assert "has not finished" in unfinished.err
+    report = review(user, job, agent, "--resume", folder.name)
+    assert [trial["review_valid"] for trial in report["trials"]] == [True] * 3
+    again = user.run("review", "run", job, "--agent", agent, "--resume", folder.name, code=None)
+    assert "is finished" in again.err
+    shown = user.run("review", "show", job, code=0).out
+    assert "3 of 3 trials reviewed" in shown
+
+
+def test_a_job_known_only_by_its_files(
+    user: User, make_task: MakeTask, reviewer: Callable[..., str]
+) -> None:
+    """Folders without a log are reviewed too; one with an unreadable result counts as failing."""
+    job = user.job(make_task().name)
+    [trial] = [path for path in job.iterdir() if path.is_dir()]
+    other = user.home / "elsewhere" / "copied"
+    shutil.copytree(trial, other / trial.name)
+    broken = other / "broken__1"
+    shutil.copytree(trial, broken)
+    (broken / "result.json").write_text("{")
+    agent = reviewer()
+    words = ("--jobs-dir", user.home / "elsewhere")
+    [good] = review(user, other, agent, "--passing", *words)["trials"]
+    assert good["trial_name"] == trial.name
+    report = review(user, other, agent, "--failing", *words, code=1)
+    [bad] = report["trials"]
+    assert bad["trial_name"] == "broken__1"
+    assert any("counts as failing" in note for note in bad["notes"])
+
+
+def test_who_reviews_must_be_said(user: User, make_task: MakeTask) -> None:
+    """Without --agent and without a project's there is no review, and nothing is written."""
+    job = user.job(make_task().name)
+    ran = user.run("review", "run", job, code=2)
+    assert "--agent" in ran.err
+    assert not (job / "reviews").exists()
+    missing = user.run("review", "show", job, code=None)
+    assert "has no review" in missing.err
