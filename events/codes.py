@@ -124,6 +124,10 @@ WARNINGS: dict[str, Code] = {
         "The test runs Python without -I, so files of the agent's can be imported.",
         "Run python3 -I.",
     ),
+    "check_guard_kept_out": Code(
+        "The test asks for $TRIALOG_PYTEST and runs another pytest that keeps its guard out.",
+        "Use $TRIALOG_PYTEST alone; under python3 -I no other pytest is graded.",
+    ),
     "check_setup_needs_network": Code(
         "The test fetches something from the network, which the task does not allow.",
         "Put it into the image or the verifier's folder.",
@@ -327,6 +331,16 @@ CATEGORIES: dict[str, Category] = {
         "Files could not be brought into the sandbox or out of it.",
         "Read the error; `trialog resume JOB` grades the trial again.",
         "infrastructure",
+    ),
+    "pytest_needs_python": Category(
+        "The task asks for $TRIALOG_PYTEST, and its image has no python3 that could run it.",
+        "Install a root-owned python3 of 3.8 or later in the image, in /usr/bin say.",
+        "verifier",
+    ),
+    "pytest_guard_not_loaded": Category(
+        "A task that asks for $TRIALOG_PYTEST ran another pytest in a way that kept the guard out.",
+        "Run the tests with $TRIALOG_PYTEST, and no pytest under python3 -I; then run it again.",
+        "verifier",
     ),
     "verifier_no_reward": Category(
         "The verifier wrote no usable reward, and --missing-reward error was given.",

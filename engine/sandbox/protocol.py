@@ -19,6 +19,11 @@ import msgspec
 
 from ...events.kinds.parts import Limits, Process, SkippedPath
 
+PYTHON_PLACES = ("/usr/local/bin/python3", "/usr/bin/python3", "/bin/python3")
+"""Where an image's python3 is looked for, in the order of a usual PATH."""
+
+OLDEST_PYTHON = (3, 8)
+
 
 class ImageRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What a task says of its image. Neither name nor folder: the host's system or a default."""
@@ -49,6 +54,15 @@ class Image(msgspec.Struct, frozen=True, kw_only=True):
     build_seconds: float | None = None
     planted_rewards: dict[str, str | None] = {}
     """Reward files that are baked into the image: path → SHA-256 (null: no regular file)."""
+
+
+class Python(msgspec.Struct, frozen=True, kw_only=True):
+    """A python3 of the image's that belongs to root, as do the folders of its packages."""
+
+    path: str
+    version: tuple[int, int]
+    judged_outside: bool = False
+    """Who owns files was looked at from outside; inside, other names may stand for them."""
 
 
 class Mount(msgspec.Struct, frozen=True, kw_only=True):
@@ -185,6 +199,13 @@ class Sandbox(Protocol):
 
     async def changed_outside(self) -> list[str] | None:
         """Paths changed outside the workspace and the mounts; null where that can't be told."""
+        ...
+
+    async def find_python(self) -> Python | None:
+        """The image's own python3 in one of PYTHON_PLACES, owned by root and no older than 3.8.
+
+        What the image brought counts, not what an agent has made of it. Raises SandboxError.
+        """
         ...
 
     async def remove(self) -> None:

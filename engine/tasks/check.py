@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from ..verifier.protected.asking import asked_by
 from .files import Bounds, Entry, chunks, read_text, walk
 from .load import raw_settings
 from .model import Task, TaskWarning
@@ -57,11 +58,13 @@ def advise(task: Task) -> list[TaskWarning]:
     advice = [*_timeouts(task, bounds), *_solution(task)]
     place = bounds.follow(task.verifier)
     mentions_reward = False
+    texts: list[bytes] = []
     for entry in walk(place, bounds, lambda _: True):
         if entry.kind != "file" or entry.place.stat().st_size > _SCRIPT_CAP:
             continue
         data = b"".join(chunks(entry.place))
         text = data.decode("utf-8", "replace")
+        texts.append(data)
         mentions_reward = mentions_reward or _REWARD.search(text) is not None
         name = f"{task.verifier.name}/{entry.path}"
         if entry.path == "test.sh":
@@ -81,6 +84,17 @@ def advise(task: Task) -> list[TaskWarning]:
                 f"{task.verifier.name}/test.sh",
                 None,
                 "no file of the verifier names reward.txt or reward.json",
+            )
+        )
+    asked = asked_by(texts, task.settings.verifier.env.values())
+    if asked.protected and asked.isolated:
+        advice.append(
+            _warning(
+                "check_guard_kept_out",
+                f"{task.verifier.name}/test.sh",
+                None,
+                "it asks for $TRIALOG_PYTEST but runs another pytest under python3 -I, which keeps "
+                "the guard out, so every trial ends unscored",
             )
         )
     return advice

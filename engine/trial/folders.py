@@ -28,6 +28,8 @@ OPEN_TO_ALL = 0o777
 REWARD_FOLDER = "/logs/verifier"
 AGENT_FOLDER = "/logs/agent"
 ARTIFACTS_FOLDER = "/logs/artifacts"
+TOOLS_FOLDER = "/.trialog/tools"
+"""What the engine gives the verifier to work with; empty while the agent works."""
 
 
 class TamperUncleared(TrialogError):
@@ -67,6 +69,7 @@ class TrialFolders:
         self.artifacts = scratch / "logs" / "artifacts"
         self.verifier = scratch / "verifier"
         self.solution = scratch / "solution"
+        self.tools = scratch / "tools"
         self.task = scratch / "task"
         self._moved = 0
         self._with_solution = False
@@ -114,6 +117,7 @@ class TrialFolders:
         return [
             *(Mount(source=source, target=target) for source, target in pairs),
             Mount(source=self.task, target=self.task_target, readonly=True),
+            Mount(source=self.tools, target=TOOLS_FOLDER, readonly=True),
         ]
 
     async def prepare(self, *, prompt: str = "", solution: Path | None = None) -> None:
@@ -125,8 +129,9 @@ class TrialFolders:
         (self.scratch / "logs").mkdir()
         for folder in (self.agent_logs, self.verifier_logs, self.artifacts, self.verifier):
             _make_open(folder)
-        self.task.mkdir()
-        self.task.chmod(0o755)
+        for folder in (self.task, self.tools):
+            folder.mkdir()
+            folder.chmod(0o755)
         text = self.task / "prompt.md"
         text.write_bytes(prompt.encode("utf-8", "surrogatepass"))
         text.chmod(0o644)

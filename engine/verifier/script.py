@@ -44,6 +44,7 @@ from .files import (
     RewardFiles,
     read_reward_files,
 )
+from .protected.prepare import GuardKeptOut, Prepared, PytestNeedsPython, prepare_pytest
 from .reward import RewardVerdict, judge_reward
 
 SCRIPT = "test.sh"
@@ -155,11 +156,12 @@ async def run_script_verifier(
     began = clock.monotonic()
     capture = OutputCapture(redactor=redactor, spool=spool, monotonic=clock.monotonic)
 
-    async def fail(error: Exception, category: str) -> ScriptResult:
+    async def fail(error: Exception, category: str, *, infrastructure: bool = True) -> ScriptResult:
         captured = capture.finish()
         failed = script.failed(
             str(error),
             category,
+            infrastructure=infrastructure,
             duration=round(clock.monotonic() - began, 6),
             output=await store_output(blobs, captured) if captured.total else None,
         )
@@ -169,8 +171,15 @@ async def run_script_verifier(
         return ScriptResult(events=[*lost, failed])
 
     try:
-        command = await to_thread.run_sync(_command, script, folders)
-        exit = await sandbox.run(command, capture.feed)
+        await to_thread.run_sync(folders.fill_verifier, script.source, script.files)
+        pytest = await prepare_pytest(sandbox, folders, script.settings.env)
+        command = await to_thread.run_sync(_command, script, folders, pytest)
+
+        def take(data: bytes) -> None:
+            pytest.watch.feed(data)
+            capture.feed(data)
+
+        exit = await sandbox.run(command, take)
         files = await _read_files(sandbox, folders)
     except anyio.get_cancelled_exc_class():
         if cut_off is not None:
@@ -180,8 +189,12 @@ async def run_script_verifier(
         return await fail(error, error.category)
     except VerifierDigestMismatch as error:
         return await fail(error, error.category)
+    except PytestNeedsPython as error:
+        return await fail(error, error.category, infrastructure=False)
     except OSError as error:
         return await fail(error, "transfer_failed")
+    if pytest.watch.kept_out:
+        return await fail(kept_out := GuardKeptOut(), kept_out.category, infrastructure=False)
     duration = round(clock.monotonic() - began, 6)
     verdict = judge_reward(
         files,
@@ -217,13 +230,13 @@ async def run_script_verifier(
     return ScriptResult(events=[scored, *_warnings(verdict, files)], killed=exit.left)
 
 
-def _command(script: ScriptVerifier, folders: TrialFolders) -> Command:
-    """Copy the verifier's files in; the command that runs the script."""
-    folders.fill_verifier(script.source, script.files)
+def _command(script: ScriptVerifier, folders: TrialFolders, pytest: Prepared) -> Command:
+    """The command that runs the script."""
     inside = folders.verifier_targets[0]
+    run = [*interpreter(folders.verifier / SCRIPT), f"{inside}/{SCRIPT}"]
     return Command(
-        argv=[*interpreter(folders.verifier / SCRIPT), f"{inside}/{SCRIPT}"],
-        env=script.env | script_env(folders.workspace, inside),
+        argv=[*pytest.starter, *run],
+        env=script.env | script_env(folders.workspace, inside) | pytest.env,
         user=script.settings.user,
         timeout=script.timeout,
         start_timeout=script.start_timeout,

@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from trialog.engine.sandbox.protocol import Command, Exit, GivenFile, Mount, Tree
+from trialog.engine.sandbox.protocol import Command, Exit, GivenFile, Mount, Python, Tree
 from trialog.engine.trial.folders import TrialFolders
 from trialog.events.clock import SystemClock
 from trialog.events.kinds.parts import Process, SkippedPath
@@ -106,6 +106,10 @@ class FakeSandbox:
 
     async def changed_outside(self) -> list[str] | None:
         """Nothing is known."""
+        return None
+
+    async def find_python(self) -> Python | None:
+        """There is none."""
         return None
 
     async def remove(self) -> None:

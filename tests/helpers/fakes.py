@@ -18,6 +18,7 @@ from trialog.engine.sandbox.protocol import (
     GivenFile,
     Image,
     ImageRequest,
+    Python,
     Sandbox,
     SandboxSpec,
     Tree,
@@ -130,6 +131,10 @@ class FakeSandbox:
     async def changed_outside(self) -> list[str] | None:
         """Nothing, unless the backend was told so."""
         return self.backend.outside
+
+    async def find_python(self) -> Python | None:
+        """There is none."""
+        return None
 
     async def remove(self) -> None:
         """As the backend was told."""

@@ -12,12 +12,13 @@ from anyio import CancelScope, to_thread
 from ....events.kinds.parts import SkippedPath
 from ...archive import copy_out, pack_folder, place_file, remove_tree
 from ...errors import SandboxError, SandboxGone, SandboxStartTimeout
-from ..protocol import Command, Exit, GivenFile, Tree
+from ..protocol import Command, Exit, GivenFile, Python, Tree
 from .changes import list_changes
 from .descriptors import memory_file, options_file, stray_descriptors
 from .layout import Layout, is_system, real_place
 from .limits import Held
 from .phase import Phase
+from .pythons import find_python
 from .records import MARK, forget_record
 
 
@@ -211,6 +212,10 @@ class BubblewrapSandbox:
         """Paths in /tmp, /logs and HOME, which were empty in the beginning."""
         await to_thread.run_sync(self._check_there)
         return await to_thread.run_sync(list_changes, self._layout)
+
+    async def find_python(self) -> Python | None:
+        """The host's own python3; see the protocol."""
+        return await to_thread.run_sync(find_python)
 
     async def remove(self) -> None:
         """Kill what runs and remove everything."""

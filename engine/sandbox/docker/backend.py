@@ -22,6 +22,7 @@ from .images import Images
 from .labels import container_name, owner_of
 from .limits import host_config, may_limit_storage, storage_warning
 from .network import OwnNetwork
+from .pythons import Pythons
 from .reaping import reap
 from .reclaim import empty_folder
 from .sandbox import DockerSandbox, make_control
@@ -40,6 +41,7 @@ class DockerBackend:
         self._images = Images(engine, default_image)
         self._network = OwnNetwork(engine)
         self._changes = Changes()
+        self._pythons = Pythons(engine)
         self._no_storage_limit: str | None = None
         self._seen_image: str | None = None
         self._abandoned: list[str] = []
@@ -93,6 +95,7 @@ class DockerBackend:
             spec,
             warnings=[*warnings, *(("engine_warning", text) for text in said)],
             changes=self._changes,
+            pythons=self._pythons,
             volume=volume,
         )
         try:

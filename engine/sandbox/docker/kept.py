@@ -17,6 +17,7 @@ from .api import Engine, EngineRefused
 from .changes import Changes
 from .labels import JOB, LOG, TRIAL, WAY
 from .phase import CONTROL
+from .pythons import Pythons
 from .sandbox import DockerSandbox
 from .terminal import run_on_terminal
 
@@ -70,7 +71,9 @@ async def kept_sandbox(engine: Engine, container: str, workdir: str) -> DockerSa
         scratch=scratch,
         separate_users=labels.get(WAY) == "exec",
     )
-    return DockerSandbox(engine, found["Id"], spec, warnings=[], changes=Changes())
+    return DockerSandbox(
+        engine, found["Id"], spec, warnings=[], changes=Changes(), pythons=Pythons(engine)
+    )
 
 
 def _print(data: bytes) -> None:

@@ -13,11 +13,12 @@ from anyio import to_thread
 
 from ....events.kinds.parts import Process, SkippedPath
 from ...errors import SandboxError, SandboxGone
-from ..protocol import Command, Exit, GivenFile, SandboxSpec, Tree
+from ..protocol import Command, Exit, GivenFile, Python, SandboxSpec, Tree
 from .api import Engine, EngineRefused, is_gone
 from .changes import Changes
 from .config import HOSTS, HOSTS_TEXT, runs_by_exec, same_user
 from .phase import CONTROL, SCRIPT, STDIN, PhaseOutput, new_mark, script
+from .pythons import Pythons
 from .running import Following
 from .trees import copy_file, put_files, save_tree
 from .ways import ByExec, Direct, Way
@@ -40,6 +41,7 @@ class DockerSandbox:
         *,
         warnings: list[tuple[str, str]],
         changes: Changes,
+        pythons: Pythons,
         volume: str | None = None,
     ) -> None:
         self._engine = engine
@@ -48,6 +50,7 @@ class DockerSandbox:
         self._by_exec = runs_by_exec(spec)
         self._warnings = warnings
         self._changes = changes
+        self._pythons = pythons
         self._volume = volume
         self._running = False
         self._had_a_phase = False
@@ -195,6 +198,11 @@ class DockerSandbox:
             return await self._changes.outside(
                 self._engine, self._container, inside, self._spec.image
             )
+
+    async def find_python(self) -> Python | None:
+        """The image's own python3; see the protocol."""
+        assert self._spec.image.digest is not None
+        return await self._pythons.find(self._spec.image.digest)
 
     async def remove(self) -> None:
         """Kill what runs and remove the container and its volume."""

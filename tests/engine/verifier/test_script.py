@@ -145,6 +145,7 @@ async def test_environment(bench: Bench, tmp_path: Path) -> None:
         "REWARD_TEXT": "/logs/verifier/reward.txt",
         "REWARD_JSON": "/logs/verifier/reward.json",
         "REWARD_DETAILS_JSON": "/logs/verifier/reward-details.json",
+        "PYTEST": "/.trialog/tools/pytest",
     }
     assert command.env == {
         "WANTED": "42",
