@@ -186,6 +186,10 @@ WARNINGS: dict[str, Code] = {
         "The agent changed programs or libraries of the system, which the verifier then ran with.",
         "See the list in the log (WorkspaceSaved.outside); installing packages is honest work.",
     ),
+    "hardening_skipped": Code(
+        "Steps of the clean-up between agent and verifier could not be done on this engine.",
+        "Read the message; a verifier in a sandbox of its own needs none of them.",
+    ),
     "secret_in_workspace": Code(
         "A secret's value lies in the saved workspace, which keeps its bytes.",
         "Don't share the saved workspace; see how the task or agent wrote it there.",

@@ -19,12 +19,13 @@ def remove_tree(folder: Path) -> None:
     except FileNotFoundError:
         return
     try:
-        _remove(parent, os.fsencode(folder.name))
+        remove_entry(parent, os.fsencode(folder.name))
     finally:
         os.close(parent)
 
 
-def _remove(parent: int, name: bytes) -> None:
+def remove_entry(parent: int, name: bytes) -> None:
+    """Remove an entry of an open folder, with all that is in it. One not there is fine."""
     try:
         top = _enter(parent, name)
     except FileNotFoundError:

@@ -26,7 +26,6 @@ from ...events.kinds import (
     TrialFinished,
     TrialScheduled,
     TrialUnscored,
-    WorkspaceHardened,
 )
 from ..agents import AgentContext, Assignment
 from ..errors import SandboxError, SandboxGone, TransferFailed
@@ -35,6 +34,7 @@ from ..tasks.environment import resolve_env
 from ..tasks.model import TaskWarning
 from ..trial.decide import Conclude, Interrupt, Record
 from ..trial.folders import TamperUncleared
+from ..trial.hardening.way import clear_the_way
 from ..trial.load import load_trial
 from ..trial.record import stream_of
 from ..trial.saving import MEBIBYTE, Saved, Saving, save_work
@@ -343,9 +343,25 @@ class SandboxTrial(History):
         job, place = self.job, self.place
         sandbox = place.sandbox
         assert sandbox is not None
-        duration = round(self._closing, 6)
-        self.note(WorkspaceHardened(removed=removed, duration=duration))
-        detail("workspace hardened", trial=self.trial, removed=len(removed))
+        begun = job.clock.monotonic()
+        try:
+            hardened = await clear_the_way(
+                sandbox,
+                place.folders.workspace,
+                place.image,
+                self.task.task.verifier,
+                blobs=job.log.blobs,
+            )
+        except TamperUncleared as error:
+            self.note(*error.found)
+            self._unscored(error)
+            return
+        except SandboxGone as error:
+            self._lost(sandbox, error, "verifier")
+            return
+        duration = round(self._closing + job.clock.monotonic() - begun, 6)
+        self.note(*hardened.events(removed, duration))
+        detail("workspace hardened", trial=self.trial, removed=len(removed + hardened.removed))
         verifier = self._verifier()
         await self.tell(verifier.started())
         stage("verifier started", trial=self.trial, verifier=verifier.name)

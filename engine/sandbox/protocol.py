@@ -50,6 +50,8 @@ class Image(msgspec.Struct, frozen=True, kw_only=True):
     workdir: str | None = None
     entrypoint: bool = False
     """It has an ENTRYPOINT, which is run."""
+    entrypoint_program: str | None = None
+    """The first word of it."""
     user: str | None = None
     build_seconds: float | None = None
     planted_rewards: dict[str, str | None] = {}
@@ -146,6 +148,16 @@ class Tree(msgspec.Struct, frozen=True, kw_only=True):
     skipped: list[SkippedPath] = []
 
 
+class FileSeen(msgspec.Struct, frozen=True, kw_only=True):
+    """What is at a path inside; no link is followed, in any component."""
+
+    kind: Literal["file", "folder", "link", "other", "missing"]
+    data: bytes | None = None
+    """A file's bytes, or a link's target; null for a file over the cap."""
+    sha256: str | None = None
+    """Hex, of a file's bytes, if it is under the cap."""
+
+
 class TreeTooLarge(Exception):
     """A tree is over the cap; nothing was kept."""
 
@@ -199,6 +211,26 @@ class Sandbox(Protocol):
 
     async def changed_outside(self) -> list[str] | None:
         """Paths changed outside the workspace and the mounts; null where that can't be told."""
+        ...
+
+    async def changed(self, wanted: Callable[[str], bool]) -> list[str] | None:
+        """Paths outside of the mounts that are not as the image has them, sorted.
+
+        Of those that are `wanted`; a folder that took another one's place stands for all in it.
+        Null where it can't be told. Nothing runs inside meanwhile, here and in what follows.
+        """
+        ...
+
+    async def look(self, path: str, *, cap: int, in_image: bool = False) -> FileSeen:
+        """What is at a path now, or what the image has there. Raises OSError, SandboxGone."""
+        ...
+
+    async def put_back(self, path: str) -> None:
+        """Make a path as the image has it: gone, where that has nothing. Raises OSError."""
+        ...
+
+    async def replace(self, path: str, data: bytes) -> None:
+        """Give a file other bytes; its owner and mode stay. Raises OSError."""
         ...
 
     async def find_python(self) -> Python | None:

@@ -33,12 +33,13 @@ TOOLS_FOLDER = "/.trialog/tools"
 
 
 class TamperUncleared(TrialogError):
-    """Something in the reward's place can't be moved away, so nothing may be graded."""
+    """Something that could change the grade can't be put out of the way: nothing may be graded."""
 
     category = "reward_tampered"
 
     def __init__(self, path: str, reason: str, found: list[TamperFound] | None = None) -> None:
         self.path = path
+        self.reason = reason
         self.found = found or []
         super().__init__(f"what the agent left in {path} can't be removed: {reason}")
 
@@ -277,8 +278,13 @@ def _digest(value: str | None) -> str:
 
 async def _tamper(place: str, leftover: Leftover, blobs: BlobStore) -> TamperFound:
     path = place.encode() + (b"/" + leftover.path if leftover.path else b"")
-    text = path.decode("utf-8", "replace")
-    raw = None if text.encode() == path else await blobs.put(path)
     use = "reward goes" if place == REWARD_FOLDER else "verifier's files go"
     what = f"{leftover.what}, left where the {use}; taken away"
-    return TamperFound(path=text, sha256=leftover.sha256, what=what, raw_path=raw)
+    return await tamper_found(path, leftover.sha256, what, blobs)
+
+
+async def tamper_found(path: bytes, sha256: str | None, what: str, blobs: BlobStore) -> TamperFound:
+    """The event; a path that is no text is kept beside it."""
+    text = path.decode("utf-8", "replace")
+    raw = None if text.encode() == path else await blobs.put(path)
+    return TamperFound(path=text, sha256=sha256, what=what, raw_path=raw)

@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from trialog.engine.sandbox.protocol import Command, Exit, GivenFile, Mount, Python, Tree
+from trialog.engine.sandbox.protocol import Command, Exit, FileSeen, GivenFile, Mount, Python, Tree
 from trialog.engine.trial.folders import TrialFolders
 from trialog.events.clock import SystemClock
 from trialog.events.kinds.parts import Process, SkippedPath
@@ -107,6 +107,20 @@ class FakeSandbox:
     async def changed_outside(self) -> list[str] | None:
         """Nothing is known."""
         return None
+
+    async def changed(self, wanted: Callable[[str], bool]) -> list[str] | None:
+        """Nothing."""
+        return []
+
+    async def look(self, path: str, *, cap: int, in_image: bool = False) -> FileSeen:
+        """Nothing is anywhere."""
+        return FileSeen(kind="missing")
+
+    async def put_back(self, path: str) -> None:
+        """Nothing to do."""
+
+    async def replace(self, path: str, data: bytes) -> None:
+        """Nothing to do."""
 
     async def find_python(self) -> Python | None:
         """There is none."""

@@ -15,6 +15,7 @@ from trialog.engine.archive import remove_tree
 from trialog.engine.sandbox.protocol import (
     Command,
     Exit,
+    FileSeen,
     GivenFile,
     Image,
     ImageRequest,
@@ -131,6 +132,20 @@ class FakeSandbox:
     async def changed_outside(self) -> list[str] | None:
         """Nothing, unless the backend was told so."""
         return self.backend.outside
+
+    async def changed(self, wanted: Callable[[str], bool]) -> list[str] | None:
+        """Nothing."""
+        return []
+
+    async def look(self, path: str, *, cap: int, in_image: bool = False) -> FileSeen:
+        """Nothing is anywhere."""
+        return FileSeen(kind="missing")
+
+    async def put_back(self, path: str) -> None:
+        """Nothing to do."""
+
+    async def replace(self, path: str, data: bytes) -> None:
+        """Nothing to do."""
 
     async def find_python(self) -> Python | None:
         """There is none."""

@@ -26,6 +26,7 @@ from trialog.engine.sandbox.protocol import (
 )
 from trialog.engine.tasks.model import VerifierSettings
 from trialog.engine.trial.folders import TrialFolders
+from trialog.engine.trial.hardening.way import clear_the_way
 from trialog.engine.verifier.script import ScriptVerifier, run_script_verifier
 from trialog.events.clock import SystemClock
 from trialog.events.kinds import (
@@ -59,6 +60,8 @@ class Graded(NamedTuple):
     agent: AgentOutcome | None
     output: bytes
     killed: list[Process]
+    said: bytes = b""
+    """What the agent printed."""
 
     @property
     def verdict(self) -> VerifierScored:
@@ -104,13 +107,14 @@ async def build(backend: SandboxBackend, tmp_path: Path) -> AsyncIterator[Build]
     """Builds an image from the lines of a Dockerfile after FROM; it is gone after the test."""
     made: list[str] = []
 
-    async def make(*lines: str, **files: str) -> Image:
+    async def make(*lines: str, **files: str | bytes) -> Image:
         folder = tmp_path / f"context-{secrets.token_hex(3)}"
         await anyio.Path(folder).mkdir()
         text = "\n".join([f"FROM {TEST_IMAGE}", *lines]) + "\n"
         await anyio.Path(folder / "Dockerfile").write_text(text)
         for name, content in files.items():
-            await anyio.Path(folder / name).write_text(content)
+            data = content.encode() if isinstance(content, str) else content
+            await anyio.Path(folder / name).write_bytes(data)
         built = await backend.prepare(
             ImageRequest(
                 task=f"made {secrets.token_hex(3)}",
@@ -145,10 +149,14 @@ class Trials:
         agent: str | None = None,
         idle_timeout: float | None = None,
         image: Image | None = None,
-        files: Mapping[str, str] | None = None,
+        files: Mapping[str, str | bytes] | None = None,
+        unprotected: bool = False,
         **fields: Any,
     ) -> Graded:
-        """An agent's script, then a test script with further files of the verifier's."""
+        """An agent's script, then a test script with further files of the verifier's.
+
+        `unprotected` leaves out what puts the image's files back: to see that an attack works.
+        """
         image = image or self.image
         number = len(self.boxes)
         workdir = image.workdir if image.workdir not in (None, "/") else "/app"
@@ -170,9 +178,12 @@ class Trials:
         outcome = None
         if agent is not None:
             outcome = await self._work(sandbox, folders, agent, idle_timeout)
-        tampered = await folders.close_agent_phase(self.blobs)
         source = self.folder / f"tests{number}"
         digests = await anyio.to_thread.run_sync(_write, source, {"test.sh": test, **(files or {})})
+        tampered = await folders.close_agent_phase(self.blobs)
+        if not unprotected:
+            hardened = await clear_the_way(sandbox, workdir, image, source, blobs=self.blobs)
+            tampered += hardened.found
         settings: dict[str, Any] = {"settings": VerifierSettings(), "timeout": 60.0}
         script = ScriptVerifier(
             digest="sha256:" + "0" * 64, source=source, files=digests, **settings | fields
@@ -184,7 +195,9 @@ class Trials:
         assert isinstance(event, VerifierScored | VerifierFailed), event
         warnings = [str(event.message) for event in rest if isinstance(event, WarningRaised)]
         output = b"" if event.output is None else await self.blobs.get(event.output.blob)
-        return Graded(event, warnings, tampered, outcome, output, result.killed)
+        told = outcome.end.output if outcome is not None else None
+        said = b"" if told is None else await self.blobs.get(told.blob)
+        return Graded(event, warnings, tampered, outcome, output, result.killed, said)
 
     async def _work(
         self, sandbox: Sandbox, folders: TrialFolders, agent: str, idle_timeout: float | None

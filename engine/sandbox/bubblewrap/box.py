@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -12,9 +13,10 @@ from anyio import CancelScope, to_thread
 from ....events.kinds.parts import SkippedPath
 from ...archive import copy_out, pack_folder, place_file, remove_tree
 from ...errors import SandboxError, SandboxGone, SandboxStartTimeout
-from ..protocol import Command, Exit, GivenFile, Python, Tree
+from ..protocol import Command, Exit, FileSeen, GivenFile, Python, Tree
 from .changes import list_changes
 from .descriptors import memory_file, options_file, stray_descriptors
+from .entries import find_changed, look, put_back, replace
 from .layout import Layout, is_system, real_place
 from .limits import Held
 from .phase import Phase
@@ -212,6 +214,23 @@ class BubblewrapSandbox:
         """Paths in /tmp, /logs and HOME, which were empty in the beginning."""
         await to_thread.run_sync(self._check_there)
         return await to_thread.run_sync(list_changes, self._layout)
+
+    async def changed(self, wanted: Callable[[str], bool]) -> list[str] | None:
+        """Paths in the sandbox's own folders, which began empty; see the protocol."""
+        await to_thread.run_sync(self._check_there)
+        return await to_thread.run_sync(find_changed, self._layout, wanted)
+
+    async def look(self, path: str, *, cap: int, in_image: bool = False) -> FileSeen:
+        """What is at a path; see the protocol."""
+        return await to_thread.run_sync(partial(look, self._layout, path, cap, in_image=in_image))
+
+    async def put_back(self, path: str) -> None:
+        """Remove what is at a path, since there was nothing; see the protocol."""
+        await to_thread.run_sync(put_back, self._layout, path)
+
+    async def replace(self, path: str, data: bytes) -> None:
+        """Give a file other bytes; see the protocol."""
+        await to_thread.run_sync(replace, self._layout, path, data)
 
     async def find_python(self) -> Python | None:
         """The host's own python3; see the protocol."""

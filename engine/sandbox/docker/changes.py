@@ -37,10 +37,14 @@ class Changes:
         self._too_slow: set[str | None] = set()
 
     async def outside(
-        self, engine: Engine, container: str, inside: list[str], image: Image
+        self,
+        engine: Engine,
+        container: str,
+        inside: list[str],
+        image: Image,
+        layers: Layers | None,
     ) -> list[str] | None:
         """Changed paths outside of some folders, sorted; None where it can't be told."""
-        layers = overlay(await engine.inspect(container))
         if layers is not None:
             found = await to_thread.run_sync(walk_layer, layers, inside)
             if found is not None:

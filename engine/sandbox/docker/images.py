@@ -125,6 +125,7 @@ class Images:
             repository_digest=repository[0] if repository else None,
             workdir=config.get("WorkingDir") or None,
             entrypoint=bool(config.get("Entrypoint")),
+            entrypoint_program=(config.get("Entrypoint") or [None])[0],
             user=config.get("User") or None,
             build_seconds=seconds,
             planted_rewards=await self._planted_rewards(digest),

@@ -6,17 +6,20 @@ import os
 import re
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import anyio
 from anyio import to_thread
 
 from ....events.kinds.parts import Process, SkippedPath
 from ...errors import SandboxError, SandboxGone
-from ..protocol import Command, Exit, GivenFile, Python, SandboxSpec, Tree
+from ..protocol import Command, Exit, FileSeen, GivenFile, Python, SandboxSpec, Tree
 from .api import Engine, EngineRefused, is_gone
-from .changes import Changes
+from .changes import Changes, overlay
 from .config import HOSTS, HOSTS_TEXT, runs_by_exec, same_user
+from .layers import LayeredFiles, Place
 from .phase import CONTROL, SCRIPT, STDIN, PhaseOutput, new_mark, script
 from .pythons import Pythons
 from .running import Following
@@ -52,6 +55,7 @@ class DockerSandbox:
         self._changes = changes
         self._pythons = pythons
         self._volume = volume
+        self._inspected: dict[str, Any] | None = None
         self._running = False
         self._had_a_phase = False
 
@@ -195,9 +199,63 @@ class DockerSandbox:
         """Paths changed outside the workspace and the mounts; see the protocol."""
         inside = [self._spec.workdir, CONTROL, *(mount.target for mount in self._spec.mounts)]
         with self._noticing():
+            layers = overlay(await self._seen())
             return await self._changes.outside(
-                self._engine, self._container, inside, self._spec.image
+                self._engine, self._container, inside, self._spec.image, layers
             )
+
+    async def changed(self, wanted: Callable[[str], bool]) -> list[str] | None:
+        """Paths that are not as the image has them; see the protocol."""
+        files = await self._files()
+        if files is None:
+            return None
+        try:
+            return await to_thread.run_sync(files.changed, wanted)
+        except PermissionError:
+            return None
+
+    async def look(self, path: str, *, cap: int, in_image: bool = False) -> FileSeen:
+        """What is at a path; see the protocol."""
+        files = await self._readable()
+        return await to_thread.run_sync(partial(files.look, path, cap, in_image=in_image))
+
+    async def put_back(self, path: str) -> None:
+        """Make a path as the image has it; see the protocol."""
+        files = await self._readable()
+        await to_thread.run_sync(files.put_back, path)
+
+    async def replace(self, path: str, data: bytes) -> None:
+        """Give a file other bytes; see the protocol."""
+        files = await self._readable()
+        await to_thread.run_sync(files.replace, path, data)
+
+    async def _files(self) -> LayeredFiles | None:
+        """The container's files, where this process may change them from outside."""
+        with self._noticing():
+            inspected = await self._seen()
+        layers = overlay(inspected)
+        if layers is None or not await to_thread.run_sync(os.access, layers.upper, os.W_OK):
+            return None
+        mounts: list[dict[str, Any]] = inspected.get("Mounts") or []
+        volumes = [
+            Place(one["Destination"], Path(one["Source"]))
+            for one in mounts
+            if one.get("Type") == "volume" and one["Destination"] == self._spec.workdir
+        ]
+        others = [CONTROL, *(mount.target for mount in self._spec.mounts)]
+        return LayeredFiles(layers, volumes[0] if volumes else None, others)
+
+    async def _readable(self) -> LayeredFiles:
+        files = await self._files()
+        if files is None:
+            raise PermissionError("the container's files can't be changed from outside")
+        return files
+
+    async def _seen(self) -> dict[str, Any]:
+        """What the engine tells of the container's storage, which stays as it is."""
+        if self._inspected is None:
+            self._inspected = await self._engine.inspect(self._container)
+        return self._inspected
 
     async def find_python(self) -> Python | None:
         """The image's own python3; see the protocol."""

@@ -1,0 +1,219 @@
+"""Which paths can steer a verifier, by their names alone. A pure table."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, NamedTuple
+
+Rule = Literal[
+    "program",
+    "library",
+    "loader",
+    "linker cache",
+    "system folder",
+    "standard module",
+    "python set-up",
+    "customize",
+    "pth",
+    "entry points",
+    "pytest package",
+    "python cache",
+    "start-up file",
+    "cron",
+    "pytest settings",
+    "shared settings",
+    "conftest",
+    "git hook",
+    "git settings",
+    "entrypoint",
+]
+
+SHELLS = frozenset("sh bash dash ash ksh zsh busybox env".split())
+BASIC = SHELLS | frozenset(
+    "awk basename cat chgrp chmod chown cmp comm cp cut date dd diff dirname du echo egrep expr "
+    "false fgrep find grep head id install kill ln ls mawk md5sum mkdir mktemp mv nawk nohup nproc "
+    "od paste printf pwd readlink realpath rm rmdir sed seq setsid sha1sum sha256sum sha512sum "
+    "sleep sort split stat sync tail tee test timeout touch tr true uname uniq wc whoami xargs [ "
+    "python python3".split()
+)
+"""Programs that nearly every test script runs: another one may not stand before the image's."""
+OTHERS = frozenset(
+    "bc curl file gawk git gunzip gzip hexdump jq nc netstat openssl perl pgrep ps ss su sudo tar "
+    "wget which xxd zcat".split()
+)
+"""Programs that are put back where the image's own was changed."""
+PYTEST = frozenset({"pytest", "py.test"})
+_PYTHON = re.compile(r"python3?(\.\d+)?")
+
+_BIN = re.compile(r"/(?:usr/(?:local/)?)?s?bin/([^/]+)")
+_USERS_BIN = re.compile(r"(/root|/home/[^/]+)/(?:\.local/)?bin/([^/]+)")
+_LIBRARY = re.compile(
+    r"/(?:usr/)?lib(?:32|64|x32)?/(?:[^/]+-linux-[^/]+/)?(?:(?:glibc-hwcaps|tls)/(?:[^/]+/)*)?"
+    r"(?:ld-[^/]*\.so[^/]*|(?:libc|libm|libdl|libpthread|librt|libutil|libresolv|libnss_\w+|libtinfo"
+    r"|libselinux|libpcre2?-8|libpcre|libacl|libattr|libcap|libgmp|libz|libexpat|libcrypto|libssl"
+    r"|libffi|libpython3[^/]*|libreadline|libc\.musl-[^/]*)(?:-[\d.]+)?\.so[^/]*)"
+)
+_LIB_DIR = re.compile(r"/(?:usr/)?lib(?:32|64|x32)?(?:/[^/]+-linux-[^/]+)?")
+_STANDARD = re.compile(r"(/usr/(?:local/)?lib(?:64)?/python3\.\d+)/(?!(?:site|dist)-packages)(.+)")
+_PACKAGES = re.compile(r"(.*/(?:site|dist)-packages)/(.+)")
+_PYTHON_SETUP = re.compile(
+    r"/usr/(?:local/)?(?:lib(?:64)?/python3\d+\.zip|(?:bin/)?pyvenv\.cfg|bin/pybuilddir\.txt|bin/[^/]*\._pth)"
+)
+_FOLDERS = re.compile(
+    r"/(?:usr|etc|bin|sbin|lib|lib32|lib64|libx32|usr/s?bin|usr/lib(?:32|64|x32)?|usr/local"
+    r"|usr/local/s?bin|usr/local/lib|(?:usr/)?lib/[^/]+-linux-[^/]+"
+    r"|usr/(?:local/)?lib(?:64)?/python3(?:\.\d+)?(?:/(?:site|dist)-packages)?)"
+)
+_STARTUP = re.compile(
+    r"/etc/(?:profile|bash\.bashrc|bashrc|environment|zshenv|security/pam_env\.conf|profile\.d/.+"
+    r"|zsh/.+|environment\.d/.+)"
+    r"|(?:/root|/home/[^/]+)/\.(?:bashrc|bash_profile|bash_login|bash_logout|bash_aliases|profile"
+    r"|zshrc|zshenv|zprofile|pam_environment|config/fish/.+)"
+)
+_CRON = re.compile(r"/etc/(?:cron[^/]*|anacrontab)(?:/.*)?|/var/spool/(?:cron|at)/.+")
+_CUSTOMIZE = re.compile(r"(?:site|user)customize(?:\.[^/]*)?")
+_CACHED = re.compile(r"(.*/)?__pycache__/[^/]+\.pyc")
+_CACHED_CUSTOMIZE = re.compile(r"(?:site|user)customize\.[^/]*\.pyc")
+_ENTRY_POINTS = re.compile(r".*\.(?:dist|egg)-info/entry_points\.txt")
+_PYTEST_PARTS = re.compile(r"(?:_pytest|pytest|pluggy|iniconfig)(?:\.py)?|pytest-[\d.]+\.dist-info")
+_GIT_HOOK = re.compile(r".*\.git/(?:modules/.+/)?hooks/(?!.*\.sample$)[^/]+")
+_GIT_SETTINGS = re.compile(r".*\.git/(?:modules/.+/)?config(?:\.worktree)?")
+
+PYTEST_SETTINGS = frozenset({"pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml"})
+SHARED_SETTINGS = frozenset({"pyproject.toml", "tox.ini", "setup.cfg"})
+
+PROGRAM_FOLDERS = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")
+"""Where an image's own programs are looked for."""
+
+
+class Surroundings(NamedTuple):
+    """What of a trial decides which paths matter."""
+
+    workspace: str
+    home: str | None = None
+    """Of the user inside, where it is no usual one."""
+    entrypoint: str | None = None
+    """A program of the image's that runs beside the verifier; empty where only that is known."""
+
+
+def rule_of(path: str, where: Surroundings) -> Rule | None:
+    """Which rule a changed path falls under."""
+    name = path.rpartition("/")[2]
+    if path.startswith(where.workspace.rstrip("/") + "/"):
+        return _in_workspace(path, name)
+    if where.entrypoint is not None:
+        program = where.entrypoint
+        if program and (path == program or path.endswith(f"/bin/{program}")):
+            return "entrypoint"
+        if _CRON.fullmatch(path):
+            return "cron"
+    return _program(path, where) or _python(path, name) or _system(path, name, where)
+
+
+def _in_workspace(path: str, name: str) -> Rule | None:
+    if name == "conftest.py":
+        return "conftest"
+    if name in PYTEST_SETTINGS:
+        return "pytest settings"
+    if name in SHARED_SETTINGS:
+        return "shared settings"
+    if _GIT_HOOK.fullmatch(path):
+        return "git hook"
+    if _GIT_SETTINGS.fullmatch(path):
+        return "git settings"
+    return _python(path, name)
+
+
+def _program(path: str, where: Surroundings) -> Rule | None:
+    found = _BIN.fullmatch(path)
+    name = found[1] if found else None
+    if name is None:
+        home = where.home and path.startswith(where.home.rstrip("/") + "/")
+        mine = _USERS_BIN.fullmatch(path)
+        if mine is not None:
+            name = mine[2]
+        elif home and "/bin/" in path:
+            name = path.rpartition("/")[2]
+    if name is None:
+        return None
+    known = name in BASIC or name in OTHERS or name in PYTEST or _PYTHON.fullmatch(name)
+    return "program" if known else None
+
+
+def _python(path: str, name: str) -> Rule | None:
+    if _CUSTOMIZE.fullmatch(name) or _CACHED_CUSTOMIZE.fullmatch(name):
+        return "customize"
+    if name.endswith(".pth"):
+        return "pth"
+    if _ENTRY_POINTS.fullmatch(path):
+        return "entry points"
+    if _PYTHON_SETUP.fullmatch(path):
+        return "python set-up"
+    packages = _PACKAGES.fullmatch(path)
+    if packages is not None and _PYTEST_PARTS.fullmatch(packages[2].partition("/")[0]):
+        return "pytest package"
+    standard = _STANDARD.fullmatch(path)
+    if _CACHED.fullmatch(path) and (packages is not None or standard is not None):
+        return "python cache"
+    return "standard module" if standard is not None else None
+
+
+def _system(path: str, name: str, where: Surroundings) -> Rule | None:
+    if path == "/etc/ld.so.cache":
+        return "linker cache"
+    if path == "/etc/ld.so.preload" or re.fullmatch(r"/etc/ld-musl-[^/]*\.path", path):
+        return "loader"
+    if _FOLDERS.fullmatch(path):
+        return "system folder"
+    if _LIBRARY.fullmatch(path):
+        return "library"
+    if _STARTUP.fullmatch(path) or (
+        where.home and _STARTUP.fullmatch(path.replace(where.home, "/root", 1))
+    ):
+        return "start-up file"
+    folder = path.rpartition("/")[0]
+    if where.workspace.startswith(folder + "/"):  # pytest looks above the tests, too
+        if name == "conftest.py":
+            return "conftest"
+        if name in PYTEST_SETTINGS or name in SHARED_SETTINGS:
+            return "pytest settings"
+    return None
+
+
+def others_of(path: str, rule: Rule) -> list[str]:
+    """Where an image may have a program or library that one of the same name would stand before."""
+    name = path.rpartition("/")[2]
+    if rule == "program" and (name in BASIC or name in PYTEST or _PYTHON.fullmatch(name)):
+        return [f"{folder}/{name}" for folder in PROGRAM_FOLDERS if f"{folder}/{name}" != path]
+    if rule == "library":
+        folder = _LIB_DIR.match(path)
+        places = {folder[0]} if folder else set[str]()
+        places |= {"/lib", "/usr/lib", "/lib64", "/usr/lib64"}
+        return [f"{place}/{name}" for place in sorted(places) if f"{place}/{name}" != path]
+    return []
+
+
+def top_of(path: str, rule: Rule) -> str:
+    """What is put back as one whole with a path."""
+    packages = _PACKAGES.fullmatch(path)
+    if rule == "pytest package" and packages is not None:
+        return f"{packages[1]}/{packages[2].partition('/')[0]}"
+    return path.rpartition("/")[0] if rule == "entry points" else path
+
+
+def standard_name(path: str) -> str | None:
+    """The top-level name of a path in Python's own library."""
+    found = _STANDARD.fullmatch(path)
+    return None if found is None else found[2].partition("/")[0]
+
+
+def source_of(cached: str) -> str:
+    """The module that a cached one was made from."""
+    folder, _, name = cached.rpartition("/__pycache__/")
+    return f"{folder}/{name.partition('.')[0]}.py"
+
+
+def environment_of(path: str) -> str | None:
+    """The folder of the virtual environment that a path would be of."""
+    found = re.match(r"(.*)/lib(?:64)?/python3[^/]*/site-packages/", path)
+    return None if found is None else found[1]

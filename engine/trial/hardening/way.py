@@ -1,0 +1,34 @@
+"""Before the verifier starts: what the agent left of the system and in the workspace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from anyio import to_thread
+
+from ....events.log import BlobStore
+from ...sandbox.protocol import Image, Sandbox
+from ...verifier.protected.asking import texts_of
+from ..folders import TamperUncleared
+from .harden import Hardened, harden
+from .steering import Surroundings
+
+
+async def clear_the_way(
+    sandbox: Sandbox, workspace: str, image: Image, verifier: Path, *, blobs: BlobStore
+) -> Hardened:
+    """Put back what could steer the verifier, in the sandbox that it is about to run in.
+
+    `verifier` is the folder of the verifier's files as the job's snapshot has it. Raises
+    TamperUncleared, with what was found until then, when something can't be put back: then
+    nothing may be graded. Raises SandboxGone.
+    """
+    where = Surroundings(
+        workspace=workspace,
+        entrypoint=(image.entrypoint_program or "") if image.entrypoint else None,
+    )
+    try:
+        texts = await to_thread.run_sync(lambda: list(texts_of(verifier)))
+        return await harden(sandbox, where, texts, blobs)
+    except OSError as error:
+        raise TamperUncleared(str(error.filename or workspace), str(error)) from error
