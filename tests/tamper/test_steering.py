@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from helpers.grading import Grade, both
+from helpers.grading import DOCKER, Grade, both
 from trialog.engine.verifier.protected.tools import BUNDLE
 
 WIN = "echo 1 > /logs/verifier/reward.txt"
@@ -195,3 +195,28 @@ async def test_control(grade: Grade, name: str) -> None:
     """Honest work scores 1.0 with each of the tests, and nothing is said of it."""
     graded = await grade(TESTS[name], agent="echo 42 > answer.txt", files=PYTEST_FILES)
     assert (graded.score, graded.tampered) == (1.0, []), graded.output
+
+
+@pytest.mark.parametrize("backend_name", [DOCKER])
+@pytest.mark.parametrize(
+    "name",
+    ["bash replaced", "sh replaced", "python3 before the image's", "usercustomize", "pth",
+     "conftest", "pyproject", "plugin by entry point", "start-up file of all shells"],
+)  # fmt: skip
+async def test_attack_through_the_engine_alone(
+    grade: Grade, backend_name: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same where the engine's storage can't be read, as for a user who is not root."""
+    monkeypatch.setattr("trialog.engine.sandbox.docker.sandbox.overlay", lambda _: None)
+    monkeypatch.setattr("trialog.engine.sandbox.docker.remote.SLOWEST", 60.0)
+    attack = ATTACKS[name]
+    files = PYTEST_FILES if attack.test == PLAIN_PYTEST else {}
+    graded = await grade(
+        attack.test, agent=f"echo 41 > answer.txt\nset -e\n{attack.agent}\necho planted",
+        files=files,
+    )  # fmt: skip
+    assert b"planted" in graded.said
+    assert (graded.score, graded.verdict.source) == (0.0, "verifier"), graded.output
+    assert attack.tampered in {one.path for one in graded.tampered}
+    honest = await grade(attack.test, agent="echo 42 > answer.txt", files=files)
+    assert (honest.score, honest.tampered) == (1.0, [])

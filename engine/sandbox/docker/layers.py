@@ -11,8 +11,11 @@ import os
 import shutil
 import stat
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
+
+from anyio import to_thread
 
 from ...archive.inside import find_paths, parent_of, rewrite, seen
 from ...archive.removal import remove_entry
@@ -122,6 +125,35 @@ class LayeredFiles:
                 return None
             return None if _is_whiteout(status) else lower
         return None
+
+
+class OverlayFiles:
+    """The same off the event loop."""
+
+    def __init__(self, files: LayeredFiles) -> None:
+        self._files = files
+
+    async def changed(self, wanted: Callable[[str], bool]) -> list[str] | None:
+        """Changed paths; None where this process may not read them."""
+        try:
+            return await to_thread.run_sync(self._files.changed, wanted)
+        except PermissionError:
+            return None
+
+    async def look(self, path: str, cap: int, *, in_image: bool = False) -> FileSeen:
+        """What is at a path."""
+        return await to_thread.run_sync(partial(self._files.look, path, cap, in_image=in_image))
+
+    async def put_back(self, path: str) -> None:
+        """Make a path as the image has it."""
+        await to_thread.run_sync(self._files.put_back, path)
+
+    async def replace(self, path: str, data: bytes) -> None:
+        """Give a file other bytes."""
+        await to_thread.run_sync(self._files.replace, path, data)
+
+    async def aclose(self) -> None:
+        """Nothing to give back."""
 
 
 def _covered(lower: Path, path: str) -> bool:

@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +18,10 @@ from ..protocol import Command, Exit, FileSeen, GivenFile, Python, SandboxSpec, 
 from .api import Engine, EngineRefused, is_gone
 from .changes import Changes, overlay
 from .config import HOSTS, HOSTS_TEXT, runs_by_exec, same_user
-from .layers import LayeredFiles, Place
+from .layers import LayeredFiles, OverlayFiles, Place
 from .phase import CONTROL, SCRIPT, STDIN, PhaseOutput, new_mark, script
 from .pythons import Pythons
+from .remote import RemoteFiles
 from .running import Following
 from .trees import copy_file, put_files, save_tree
 from .ways import ByExec, Direct, Way
@@ -55,6 +55,7 @@ class DockerSandbox:
         self._changes = changes
         self._pythons = pythons
         self._volume = volume
+        self._reached: OverlayFiles | RemoteFiles | None = None
         self._inspected: dict[str, Any] | None = None
         self._running = False
         self._had_a_phase = False
@@ -206,50 +207,51 @@ class DockerSandbox:
 
     async def changed(self, wanted: Callable[[str], bool]) -> list[str] | None:
         """Paths that are not as the image has them; see the protocol."""
-        files = await self._files()
-        if files is None:
-            return None
-        try:
-            return await to_thread.run_sync(files.changed, wanted)
-        except PermissionError:
-            return None
+        with self._noticing():
+            return await (await self._files()).changed(wanted)
 
     async def look(self, path: str, *, cap: int, in_image: bool = False) -> FileSeen:
         """What is at a path; see the protocol."""
-        files = await self._readable()
-        return await to_thread.run_sync(partial(files.look, path, cap, in_image=in_image))
+        with self._noticing():
+            return await (await self._files()).look(path, cap, in_image=in_image)
 
     async def put_back(self, path: str) -> None:
         """Make a path as the image has it; see the protocol."""
-        files = await self._readable()
-        await to_thread.run_sync(files.put_back, path)
+        with self._noticing():
+            await (await self._files()).put_back(path)
 
     async def replace(self, path: str, data: bytes) -> None:
         """Give a file other bytes; see the protocol."""
-        files = await self._readable()
-        await to_thread.run_sync(files.replace, path, data)
-
-    async def _files(self) -> LayeredFiles | None:
-        """The container's files, where this process may change them from outside."""
         with self._noticing():
-            inspected = await self._seen()
-        layers = overlay(inspected)
-        if layers is None or not await to_thread.run_sync(os.access, layers.upper, os.W_OK):
-            return None
-        mounts: list[dict[str, Any]] = inspected.get("Mounts") or []
-        volumes = [
-            Place(one["Destination"], Path(one["Source"]))
-            for one in mounts
-            if one.get("Type") == "volume" and one["Destination"] == self._spec.workdir
-        ]
-        others = [CONTROL, *(mount.target for mount in self._spec.mounts)]
-        return LayeredFiles(layers, volumes[0] if volumes else None, others)
+            await (await self._files()).replace(path, data)
 
-    async def _readable(self) -> LayeredFiles:
-        files = await self._files()
-        if files is None:
-            raise PermissionError("the container's files can't be changed from outside")
-        return files
+    async def _files(self) -> OverlayFiles | RemoteFiles:
+        """The container's files: in the engine's storage, where this process may change it."""
+        if self._reached is not None:
+            return self._reached
+        inspected = await self._seen()
+        mounts: list[dict[str, Any]] = inspected.get("Mounts") or []
+        workdir = self._spec.workdir
+        volume = next(
+            (
+                one
+                for one in mounts
+                if one.get("Type") == "volume" and one["Destination"] == workdir
+            ),
+            None,
+        )
+        others = [CONTROL, *(mount.target for mount in self._spec.mounts)]
+        layers = overlay(inspected)
+        if layers is not None and await to_thread.run_sync(os.access, layers.upper, os.W_OK):
+            place = None if volume is None else Place(workdir, Path(volume["Source"]))
+            self._reached = OverlayFiles(LayeredFiles(layers, place, others))
+        else:
+            assert self._spec.image.digest is not None
+            image = self._spec.image.digest
+            self._reached = RemoteFiles(
+                self._engine, self._container, image, others, None if volume is None else workdir
+            )
+        return self._reached
 
     async def _seen(self) -> dict[str, Any]:
         """What the engine tells of the container's storage, which stays as it is."""
@@ -264,6 +266,8 @@ class DockerSandbox:
 
     async def remove(self) -> None:
         """Kill what runs and remove the container and its volume."""
+        if self._reached is not None:
+            await self._reached.aclose()
         await self._engine.remove(self._container)
         if self._volume is not None:
             await self._engine.remove_volume(self._volume)
