@@ -1,7 +1,7 @@
 """Secrets: found by their values and replaced by ``[redacted:NAME]``.
 
-A secret is looked for as it is and as a JSON string would write it, so that text which quotes JSON
-is caught too. Where secrets overlap, all of their bytes go.
+A secret is looked for as it is, as a JSON string would write it, and as one would that quotes such
+JSON, as models' tool calls do. Where secrets overlap, all of their bytes go.
 """
 
 from __future__ import annotations
@@ -16,12 +16,8 @@ import msgspec
 SHORTEST = 8
 """Characters; a shorter value stands for too much that is no secret, and is not redacted."""
 
-_ENDINGS = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
-
-
-def secrets_from_env(environ: Mapping[str, str]) -> dict[str, str]:
-    """Variables whose names say that they hold a secret, less the empty ones."""
-    return {name: value for name, value in environ.items() if name.endswith(_ENDINGS) and value}
+QUOTED = 2
+"""How often JSON may quote JSON in a text."""
 
 
 class Redactor:
@@ -30,17 +26,15 @@ class Redactor:
     def __init__(self, secrets: Mapping[str, str]) -> None:
         self.too_short = sorted(n for n, value in secrets.items() if 0 < len(value) < SHORTEST)
         """Names of the secrets that are not redacted; the caller warns."""
-        names: dict[bytes, str] = {}
-        for name, value in secrets.items():
-            if len(value) >= SHORTEST:
-                for form in _forms(value):
-                    names.setdefault(form, name)
+        names = {
+            value.encode("utf-8", "surrogatepass"): name
+            for name, value in reversed(secrets.items())
+            if len(value) >= SHORTEST
+        }
+        for _ in range(QUOTED):
+            names = _quoted(names)
         self._needles = _Needles(names)
-        quoted: dict[bytes, str] = dict(names)
-        for form, name in names.items():
-            for again in _forms(form.decode("utf-8", "surrogatepass")):
-                quoted.setdefault(again, name)
-        self._quoted = _Needles(quoted)
+        self._within_json = _Needles(_quoted(names))
 
     @property
     def empty(self) -> bool:
@@ -59,12 +53,27 @@ class Redactor:
 
     def finds_in_json(self, data: bytes) -> bool:
         """Whether a string within this JSON holds a secret."""
-        pattern = self._quoted.pattern
+        pattern = self._within_json.pattern
         return pattern is not None and pattern.search(data) is not None
 
     def redact(self, data: bytes) -> bytes:
         """The bytes without the secrets."""
         return self._needles.replace(data, len(data), 0, set()).text if self.finds(data) else data
+
+    def stored(self, data: bytes) -> bytes:
+        """The bytes, which may be JSON whose strings are such texts, without the secrets."""
+        if not self.finds_in_json(data):
+            return data
+        found = self._within_json.replace(data, len(data), 0, set()).text
+        try:
+            value = msgspec.json.decode(data)
+        except msgspec.DecodeError:
+            return found
+        try:
+            msgspec.json.decode(found)
+        except msgspec.DecodeError:  # a secret had begun within an escape, as in \\u0041
+            return msgspec.json.encode(self.value(value))
+        return found
 
     def text(self, text: str) -> str:
         """The text without the secrets."""
@@ -72,12 +81,6 @@ class Redactor:
         if not self.finds(data):
             return text
         return self.redact(data).decode("utf-8", "surrogatepass")
-
-    def json(self, data: bytes) -> bytes:
-        """JSON, encoded, without the secrets in its strings; it stays JSON."""
-        if not self.finds_in_json(data):
-            return data
-        return msgspec.json.encode(self.value(msgspec.json.decode(data)))
 
     def value(self, value: object) -> object:
         """A JSON value without the secrets in its strings and keys, at any depth."""
@@ -184,14 +187,13 @@ class _Needles:
         return _Replaced(b"".join(parts), end, names)
 
 
-def _forms(value: str) -> list[bytes]:
-    """A value as it is and as JSON strings write it: plain, in ASCII, with escaped slashes."""
-    plain = value.encode("utf-8", "surrogatepass")
-    forms = [plain]
-    for ascii_only in (False, True):
-        quoted = json.dumps(value, ensure_ascii=ascii_only)[1:-1]
-        for form in (quoted, quoted.replace("/", "\\/")):
-            encoded = form.encode("utf-8", "surrogatepass")
-            if encoded not in forms:
-                forms.append(encoded)
-    return forms
+def _quoted(names: Mapping[bytes, str]) -> dict[bytes, str]:
+    """The same values, and each as JSON strings write it: plain, in ASCII, with escaped slashes."""
+    found = dict(names)
+    for value, name in names.items():
+        text = value.decode("utf-8", "surrogatepass")
+        for ascii_only in (False, True):
+            quoted = json.dumps(text, ensure_ascii=ascii_only)[1:-1]
+            for form in (quoted, quoted.replace("/", "\\/")):
+                found.setdefault(form.encode("utf-8", "surrogatepass"), name)
+    return found

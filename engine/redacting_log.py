@@ -107,7 +107,7 @@ class RedactingBlobs:
 
     async def put(self, data: bytes) -> BlobRef:
         """Store bytes without the secrets; the reference names what was stored."""
-        return await self._blobs.put(self._redactor.redact(data))
+        return await self._blobs.put(self._redactor.stored(data))
 
     async def put_file(self, path: Path) -> BlobRef:
         """Store a file's bytes as they are."""

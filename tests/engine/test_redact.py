@@ -11,11 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trialog.engine.redact import Redactor, secrets_from_env
+from trialog.engine.redact import Redactor
 from trialog.engine.redacting_log import RedactingLog, redacting
+from trialog.engine.stored import store_json
 from trialog.events.envelope import NewEvent
 from trialog.events.kinds import AgentFinished, WarningRaised
 from trialog.events.memory import MemoryLog
+from trialog.events.values import BlobRef
 
 SECRET = 'p4ss/"wörd"\nnext\\line'
 
@@ -124,14 +126,40 @@ def test_json_forms(quoted: str) -> None:
     assert Redactor({"P": SECRET}).text(f"x={quoted}") == 'x="[redacted:P]"'
 
 
-def test_encoded_json() -> None:
-    """Encoded JSON stays JSON, and its strings and keys lose secrets, quoted ones too."""
+QUOTED = json.dumps({"arguments": json.dumps({"key": SECRET})})
+"""A secret in JSON that JSON quotes, as a model's call of a tool is written."""
+
+
+def test_json_within_json() -> None:
+    """A secret in JSON that is quoted by JSON is caught, in a text and in pieces of it."""
     redactor = Redactor({"P": SECRET})
-    value = {"plain": SECRET, "inner": json.dumps([SECRET]), SECRET: 1, "n": [1.5, None, True]}
-    found = redactor.json(msgspec.json.encode(value))
-    assert json.loads(found) == {
+    data = QUOTED.encode()
+    assert SECRET == json.loads(json.loads(data)["arguments"])["key"]
+    assert {"key": "[redacted:P]"} == json.loads(json.loads(redactor.redact(data))["arguments"])
+    assert redactor.redact(data) == streamed(redactor, data, range(0, len(data), 7))
+
+
+@pytest.mark.parametrize("size", [1, 20_000])
+async def test_what_is_stored_quotes_once_more(size: int) -> None:
+    """The same text as a value of an event, and as a blob where it is large."""
+    log = MemoryLog()
+    wrapped = redacting(log, Redactor({"P": SECRET}))
+    stored = await store_json([QUOTED, "x" * size], wrapped.blobs)
+    if isinstance(stored, BlobRef):
+        stored = json.loads(await log.blobs.get(stored))
+    else:
+        warning = WarningRaised(code="x", message=stored[0])
+        await wrapped.append("trial/t", 0, [event(warning)])
+        stored = [json.loads((await log.read("trial/t"))[0].data)["message"]]
+    assert {"key": "[redacted:P]"} == json.loads(json.loads(stored[0])["arguments"])
+
+
+def test_values() -> None:
+    """A JSON value's strings and keys lose secrets at any depth, quoted ones too."""
+    value = {"plain": SECRET, "inner": [json.dumps([SECRET])], SECRET: 1, "n": [1.5, None, True]}
+    assert Redactor({"P": SECRET}).value(value) == {
         "plain": "[redacted:P]",
-        "inner": '["[redacted:P]"]',
+        "inner": ['["[redacted:P]"]'],
         "[redacted:P]": 1,
         "n": [1.5, None, True],
     }
@@ -140,30 +168,8 @@ def test_encoded_json() -> None:
 @given(st.text(), st.text(min_size=8))
 def test_json_round_trip(before: str, secret: str) -> None:
     """No JSON text holds a secret afterwards, whatever characters it is made of."""
-    value = [before + secret]
-    redactor = Redactor({"X": secret})
-    encoded = json.dumps(value).encode()
-    found = redactor.json(encoded)
+    found = Redactor({"X": secret}).stored(json.dumps([before + secret]).encode())
     assert secret not in json.loads(found)[0] or secret in "[redacted:X]"
-
-
-def test_names_of_variables() -> None:
-    """Variables are secrets by the ends of their names."""
-    environ = {
-        "OPENAI_API_KEY": "sk-123",
-        "GH_TOKEN": "t",
-        "DB_PASSWORD": "p",
-        "MY_SECRET": "s",
-        "EMPTY_KEY": "",
-        "KEYBOARD": "us",
-        "TOKENS": "5",
-    }
-    assert secrets_from_env(environ) == {
-        "OPENAI_API_KEY": "sk-123",
-        "GH_TOKEN": "t",
-        "DB_PASSWORD": "p",
-        "MY_SECRET": "s",
-    }
 
 
 def event(payload: AgentFinished | WarningRaised) -> NewEvent:
