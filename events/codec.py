@@ -17,7 +17,7 @@ from .envelope import RecordedEvent
 from .errors import EventInvalid, LogCorrupt, UnknownEvent
 from .kinds import Event
 from .payload import Payload
-from .values import without_surrogates
+from .values import json_bytes
 
 Fields: TypeAlias = dict[str, Any]
 """A payload's JSON object, the key ``kind`` among its keys."""
@@ -31,8 +31,6 @@ KINDS: dict[str, type[Payload]] = {kind.__name__: kind for kind in get_args(Even
 UPCASTERS: dict[tuple[str, int], Upcaster] = {}
 """By kind and the schema that is read: how its fields become those of the next schema."""
 
-_encoder = msgspec.json.Encoder()
-
 
 def encode(payload: Event) -> str:
     """A payload as the text that is stored.
@@ -41,9 +39,7 @@ def encode(payload: Event) -> str:
     payload that could not be read back, such as one with a NaN or a field of the wrong type.
     """
     try:
-        raw = _encoder.encode(payload)
-    except UnicodeEncodeError:
-        raw = _encoder.encode(storable(payload))
+        raw = json_bytes(payload)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise EventInvalid(type(payload).__name__, str(error)) from error
     try:
@@ -115,38 +111,6 @@ def decode_as(recorded: RecordedEvent, shape: type[Shape]) -> Shape:
         return msgspec.convert(_lifted(recorded, kind), shape)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise LogCorrupt(_where(recorded), f"data is no {recorded.kind}: {error}") from error
-
-
-def storable(payload: Event) -> Event:
-    """The payload with U+FFFD for each lone surrogate, at any depth; itself when it has none.
-
-    The raw bytes are the caller's to keep, as a blob, where the payload has a place for them.
-    """
-    return cast("Event", _clean(payload))
-
-
-def _clean(value: Any) -> Any:
-    match value:
-        case str():
-            return without_surrogates(value)[0]
-        case dict():
-            cleaned: Fields = {}
-            for key, item in cast("Fields", value).items():
-                name = _clean(key)
-                while name in cleaned:  # two keys that differ only in what can't be stored
-                    name += "\ufffd"
-                cleaned[name] = _clean(item)
-            return cleaned
-        case list() | tuple():
-            return [_clean(item) for item in cast("list[Any]", value)]
-        case msgspec.Struct():
-            names = value.__struct_fields__
-            before = [getattr(value, name) for name in names]
-            after = [_clean(item) for item in before]
-            changed = {n: a for n, b, a in zip(names, before, after, strict=True) if a != b}
-            return msgspec.structs.replace(value, **changed) if changed else value
-        case _:
-            return value
 
 
 def _lifted(recorded: RecordedEvent, kind: type[Payload]) -> Fields:

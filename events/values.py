@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -17,6 +17,11 @@ Json: TypeAlias = Any
 
 INLINE_LIMIT = 16 * 1024
 """Bytes of encoded JSON or text that an event holds itself; larger values become blobs."""
+
+
+Value = TypeVar("Value")
+
+_encoder = msgspec.json.Encoder()
 
 
 class BlobRef(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -68,6 +73,52 @@ def as_blob_ref(value: Json) -> BlobRef | None:
         if items.keys() == {"$blob", "size"}:
             return msgspec.convert(items, BlobRef)
     return None
+
+
+def storable(value: Any) -> Any:
+    """A JSON value or payload with U+FFFD for each lone surrogate, at any depth; itself when it
+    has none.
+
+    The raw bytes are the caller's to keep, as a blob, where there is a place for them.
+    """
+    match value:
+        case str():
+            return without_surrogates(value)[0]
+        case dict():
+            cleaned: dict[Any, Any] = {}
+            for key, item in cast("dict[Any, Any]", value).items():
+                name = storable(key)
+                while name in cleaned:  # two keys that differ only in what can't be stored
+                    name += "\ufffd"
+                cleaned[name] = storable(item)
+            return cleaned
+        case list() | tuple():
+            return [storable(item) for item in cast("Sequence[Any]", value)]
+        case msgspec.Struct():
+            names = value.__struct_fields__
+            before = [getattr(value, name) for name in names]
+            after = [storable(item) for item in before]
+            changed = {n: a for n, b, a in zip(names, before, after, strict=True) if a != b}
+            return msgspec.structs.replace(value, **changed) if changed else value
+        case _:
+            return value
+
+
+def as_json(value: Value) -> tuple[Value, bytes]:
+    """A value or struct, and its JSON; with U+FFFD for what UTF-8 can't hold, see `storable`.
+
+    Raises TypeError, ValueError, OverflowError or RecursionError for what is no JSON data.
+    """
+    try:
+        return value, _encoder.encode(value)
+    except UnicodeEncodeError:
+        value = storable(value)
+        return value, _encoder.encode(value)
+
+
+def json_bytes(value: Any) -> bytes:
+    """The JSON of a value or struct; see `as_json`."""
+    return as_json(value)[1]
 
 
 def valid_text(data: bytes) -> tuple[str, bool]:

@@ -7,7 +7,7 @@ import msgspec
 from ...events.codec import decode_or_none
 from ...events.kinds import ActionTaken, AppQueried, EnvironmentReset, EpisodeEnded, TrialEvent
 from ...events.kinds.parts import AppState, StateChange
-from ...events.values import INLINE_LIMIT, Json, escape
+from ...events.values import INLINE_LIMIT, Json, Text, as_json, escape
 from ...projections.episode import EpisodeData, EpisodeFold, TaskData, episode_blobs
 from ...projections.source import read_trial
 from ..stored import store_text
@@ -65,7 +65,6 @@ class EpisodeRecord:
             states[name] = recorded.change
             if recorded.blob is not None:
                 await self._store(recorded.blob)
-        error = None if acted.error is None else self._redactor.text(acted.error)
         self.told(
             ActionTaken(
                 turn=self._turn,
@@ -73,7 +72,7 @@ class EpisodeRecord:
                 action=acted.action,
                 arguments=await self._value(acted.arguments),
                 observation=await self._value(acted.observation),
-                error=None if error is None else await store_text(error, self._log_blobs),
+                error=await self._text(acted.error),
                 states=states,
                 started_at=started_at,
                 duration=round(duration, 6),
@@ -91,7 +90,7 @@ class EpisodeRecord:
             AppQueried(
                 verifier=verifier, app=app, action=action,
                 arguments=await self._value(arguments), answer=await self._value(answer),
-                error=error, step=step, live=live,
+                error=await self._text(error), step=step, live=live,
             )
         )  # fmt: skip
 
@@ -128,9 +127,16 @@ class EpisodeRecord:
         return value if self._redactor.empty else self._redactor.value(value)
 
     async def _value(self, value: Json) -> Json:
-        escaped = escape(self._clean(value))
-        encoded = msgspec.json.encode(escaped)
+        escaped, encoded = as_json(escape(self._clean(value)))
         return escaped if len(encoded) <= INLINE_LIMIT else await self._store(encoded)
+
+    async def _text(self, text: str | None) -> Text | None:
+        if text is None:
+            return None
+        stored = await store_text(self._redactor.text(text), self._log_blobs)
+        if not isinstance(stored, str):
+            self._blobs[stored.blob] = await self._log_blobs.get(stored)
+        return stored
 
     async def _store(self, data: bytes) -> Json:
         ref = await self._log_blobs.put(data)

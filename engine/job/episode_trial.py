@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import anyio
+import msgspec
 
 from ...events.kinds import (
     AgentFailed,
@@ -19,6 +20,7 @@ from ...events.kinds import (
     TrialScheduled,
 )
 from ...events.kinds.parts import Limits
+from ...events.values import json_bytes
 from ..authoring.policy import Action, Answer
 from ..errors import SandboxError
 from ..trial.decide import Conclude
@@ -160,7 +162,7 @@ class EpisodeTrial(History):
         with anyio.move_on_after(limits.max_seconds):
             while limits.max_turns is None or turn < limits.max_turns:
                 try:
-                    choice = await act(observation, actions)
+                    choice = _as_data(await act(observation, actions))
                 except Exception as raised:  # a failing agent is an event
                     return Played("agent_exit", error=f"{type(raised).__name__}: {raised}")
                 match choice:
@@ -207,6 +209,19 @@ class EpisodeTrial(History):
             await self.judging.reward_now(world, number)
             return acted
         raise AssertionError("a shielded scope is not cancelled")
+
+
+def _as_data(choice: Any) -> Any:
+    """A policy's choice as the log will have it; what is none is left to the caller.
+
+    Raises ValueError for one that is no JSON data.
+    """
+    if not isinstance(choice, Action | Answer):
+        return choice
+    try:
+        return msgspec.json.decode(json_bytes(choice), type=type(choice))
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise ValueError(f"the policy's {type(choice).__name__} is no JSON data: {error}") from None
 
 
 def _actor(policy: Any) -> Callable[[Any, Sequence[Any]], Any]:

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from ...events.values import json_bytes
 from ..authoring.task import TaskView
 from ..projects.model import AppManifest
 
@@ -151,9 +152,9 @@ class ActionSent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def frame(message: AnyRequest | AnyAnswer) -> bytes:
-    """A message as it goes over the wire. Raises Unsendable."""
+    """A message as it goes over the wire, with U+FFFD for lone surrogates. Raises Unsendable."""
     try:
-        body = msgspec.json.encode(message)
+        body = json_bytes(message)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise Unsendable(str(error)) from error
     if len(body) > LIMIT:

@@ -11,6 +11,7 @@ from typing import Any, cast
 import msgspec
 
 from ...events.errors import TrialogError
+from ...events.values import json_bytes, without_surrogates
 from ..authoring.app import ActionSpec, App
 from ..authoring.environment import Environment
 from ..authoring.task import TaskView
@@ -60,7 +61,7 @@ class Acted(msgspec.Struct, frozen=True, kw_only=True):
 
 def as_recorded(value: Any) -> Any:
     """A value as the log will have it. Raises TypeError, ValueError for what is no JSON data."""
-    return msgspec.json.decode(msgspec.json.encode(value))
+    return msgspec.json.decode(json_bytes(value))
 
 
 @functools.cache  # the annotations behind it are compiled with each call
@@ -223,12 +224,12 @@ class World:
                 return None, f"{spec.name} is asynchronous; an action is a plain method"
             return as_recorded(result), None
         except Exception as error:  # whatever the app's author raises is for the agent to read
-            return None, f"{type(error).__name__}: {error}"
+            return None, without_surrogates(f"{type(error).__name__}: {error}")[0]
 
     def _encoded(self, name: str) -> bytes:
         self._entering(name, "snapshot")
         try:
-            return msgspec.json.encode(self._apps[name].snapshot())
+            return json_bytes(self._apps[name].snapshot())
         except Exception as error:
             raise AppFault(name, "snapshot", error) from error
 

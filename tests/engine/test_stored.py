@@ -35,3 +35,14 @@ async def test_text_over_the_limit_is_a_blob() -> None:
     stored = await store_text(short + "x", blobs)
     assert isinstance(stored, BlobRef)
     assert await blobs.get(stored) == (short + "x").encode()
+
+
+@pytest.mark.parametrize("size", [1, INLINE_LIMIT])
+async def test_text_that_is_no_unicode(size: int) -> None:
+    """A lone surrogate is stored as U+FFFD, in an event and in a blob, in values and in keys."""
+    blobs = MemoryLog().blobs
+    value = await store_json({"k\udcff": "\ud800" * size}, blobs)
+    text = await store_text("a\ud800" * size, blobs)
+    if isinstance(value, BlobRef) and isinstance(text, BlobRef):
+        value, text = json.loads(await blobs.get(value)), (await blobs.get(text)).decode()
+    assert (value, text) == ({"k\ufffd": "\ufffd" * size}, "a\ufffd" * size)

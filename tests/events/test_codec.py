@@ -16,7 +16,6 @@ from trialog.events.codec import (
     decode_known,
     decode_or_none,
     encode,
-    storable,
 )
 from trialog.events.envelope import RecordedEvent
 from trialog.events.errors import EventInvalid, LogCorrupt, UnknownEvent
@@ -29,7 +28,7 @@ from trialog.events.kinds import (
 )
 from trialog.events.kinds.parts import Slot
 from trialog.events.payload import Payload
-from trialog.events.values import without_surrogates
+from trialog.events.values import storable, without_surrogates
 
 
 def row(kind: str, data: str, *, schema: int = 1, ignorable: bool = False) -> RecordedEvent:

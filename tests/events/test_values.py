@@ -15,6 +15,7 @@ from trialog.events.values import (
     as_blob_ref,
     blob_ref,
     escape,
+    json_bytes,
     unescape,
     valid_text,
 )
@@ -68,6 +69,13 @@ def test_references_pass_through_unescaping() -> None:
     """They are the engine's, not the user's."""
     ref = msgspec.to_builtins(blob_ref(b""))
     assert ref == unescape(ref)
+
+
+def test_json_of_text_that_is_no_unicode() -> None:
+    """It has U+FFFD for lone surrogates; what is no JSON data is still refused."""
+    assert b'{"a\xef\xbf\xbd":["\xef\xbf\xbd",1]}' == json_bytes({"a\udcff": ("\ud800", 1)})
+    with pytest.raises(TypeError):
+        json_bytes(["\ud800", object()])
 
 
 def test_bytes_as_text() -> None:

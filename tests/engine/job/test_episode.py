@@ -14,20 +14,22 @@ from helpers.fakes import FakeBackend
 from helpers.jobs import Watched, services
 from trialog.engine.authoring.app import App
 from trialog.engine.authoring.environment import Environment
-from trialog.engine.authoring.policy import Action
+from trialog.engine.authoring.policy import Action, Answer
 from trialog.engine.authoring.task import TaskView
 from trialog.engine.authoring.verifiers import HumanVerifier, RubricCriterion
-from trialog.engine.hooks.protocol import HookFault
+from trialog.engine.authoring.views import QueryRefused
+from trialog.engine.hooks.protocol import AskApp, HookFault, RewardGiven
 from trialog.engine.job.api import run_job
 from trialog.engine.job.config import JobConfig
 from trialog.engine.job.episode_task import EpisodeTask
 from trialog.engine.job.policies import PolicyAgent
 from trialog.engine.job.report import TrialEnded
 from trialog.events.codec import decode
-from trialog.events.kinds import Event
+from trialog.events.kinds import ActionTaken, AppQueried, Event
 from trialog.events.log import EventLog
 from trialog.events.open import memory_log
-from trialog.projections.episode import TaskData, episode_blobs, episode_data
+from trialog.events.values import BlobRef
+from trialog.projections.episode import EpisodeData, TaskData, episode_blobs, episode_data
 
 
 async def play(
@@ -131,6 +133,62 @@ async def test_a_failing_policy_is_graded(tmp_path: Path) -> None:
         _, result, _ = await play(log, tmp_path, Broken)
     assert result is not None
     assert (result["error"], result["error_category"]) == ("RuntimeError: no idea", "agent_exit")
+    assert result["outcome"] == "scored"
+
+
+async def test_text_that_is_no_unicode_ends_no_trial(tmp_path: Path) -> None:
+    """Lone surrogates in an action, its arguments, a state and an answer are stored as U+FFFD."""
+    script = Script(
+        Action("write", {"text": "a\ud800"}), Action("fl\udcffy"), *adds(1), answer="b\ud800"
+    )
+    async with memory_log() as log:
+        events, result, _ = await play(log, tmp_path, script)
+    first, second, _ = (event for event in events if isinstance(event, ActionTaken))
+    assert first.arguments == {"text": "a\ufffd"}
+    assert first.states["counter"].full == [{"value": 0, "note": "a\ufffd"}]
+    assert "no action 'fl\ufffdy'" in str(second.error)
+    assert result is not None
+    assert (result["answer"], result["n_steps"], result["outcome"]) == ("b\ufffd", 3, "scored")
+
+
+@pytest.mark.parametrize("choice", [Action("add", {"n": object()}), Answer(object()), Action(5)])  # type: ignore[arg-type]
+async def test_a_choice_that_is_no_data(tmp_path: Path, choice: Any) -> None:
+    """It ends the episode as a policy that raises does, and the trial is graded."""
+    async with memory_log() as log:
+        _, result, _ = await play(log, tmp_path, Script(*adds(1), choice))
+    assert result is not None
+    assert f"the policy's {type(choice).__name__} is no JSON data" in result["error"]
+    assert (result["error_category"], result["outcome"]) == ("agent_exit", "scored")
+
+
+async def test_a_long_error_is_a_blob(tmp_path: Path) -> None:
+    """An error over 16 KiB, of an action or of a verifier's question, is one; rewards see it."""
+    long = "x" * 20_000
+    seen: list[Any] = []
+
+    def reward(episode: EpisodeData, step: int) -> None:
+        seen.append(episode.steps[step].error)
+
+    class Asks(TellsHooks):
+        async def rewards(
+            self, source: Any, episode: EpisodeData, steps: Any, ask: AskApp | None
+        ) -> list[RewardGiven]:
+            assert ask is not None
+            with pytest.raises(QueryRefused):
+                await ask("counter", "get", {long: 1})
+            return await super().rewards(source, episode, steps, None)
+
+    async with memory_log() as log:
+        events, result, _ = await play(
+            log, tmp_path, Script(Action(long), *adds(1)), hooks=Asks(reward=reward),
+            task=episode_task(sources=[source(queries=True)]),
+        )  # fmt: skip
+    taken = next(event for event in events if isinstance(event, ActionTaken))
+    asked = next(event for event in events if isinstance(event, AppQueried))
+    assert isinstance(taken.error, BlobRef)
+    assert isinstance(asked.error, BlobRef)
+    assert long in seen[0]
+    assert result is not None
     assert result["outcome"] == "scored"
 
 

@@ -109,6 +109,18 @@ async def test_what_a_failing_action_changed(open_world: Open) -> None:
     assert acted.states["counter"]["value"] == 99
 
 
+async def test_text_that_is_no_unicode(open_world: Open) -> None:
+    """A lone surrogate is told as U+FFFD, in a state and an observation; the world goes on."""
+    world = await open_world("Counter")
+    await world.reset()
+
+    put = await world.act("put", {"item": {"name": "tea\ud800"}}, None)
+    echo = await world.act("echo", {"value": {"k\udcff": ["tea\ud800"]}}, None)
+
+    assert (put.error, put.states["counter"]["items"][0]["name"]) == (None, "tea\ufffd")
+    assert (echo.error, echo.observation) == (None, {"k\ufffd": ["tea\ufffd"]})
+
+
 async def test_structs_as_arguments(open_world: Open) -> None:
     """Arguments are converted to the types of their annotations."""
     world = await open_world("Counter")

@@ -69,11 +69,19 @@ def test_limits() -> None:
         list(frames.take())
 
 
-@pytest.mark.parametrize("value", [object(), {1j}, "\ud800"])
+@pytest.mark.parametrize("value", [object(), {1j}])
 def test_what_is_no_json(value: object) -> None:
     """A message with what is no JSON data is not sent."""
     with pytest.raises(Unsendable):
         frame(Act(id=1, deadline=1, name="a", arguments={"x": value}, app=None))
+
+
+def test_text_that_is_no_unicode() -> None:
+    """A message with a lone surrogate is sent with U+FFFD in its place."""
+    data = frame(Act(id=1, deadline=1, name="a", arguments={"x\udcff": ["\ud800"]}, app=None))
+    sent = decode_request(data[HEADER:])
+    assert isinstance(sent, Act)
+    assert sent.arguments == {"x\ufffd": ["\ufffd"]}
 
 
 def test_reading_from_a_pipe() -> None:
