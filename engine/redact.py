@@ -28,7 +28,7 @@ class Redactor:
         """Names of the secrets that are not redacted; the caller warns."""
         names = {
             value.encode("utf-8", "surrogatepass"): name
-            for name, value in reversed(secrets.items())
+            for name, value in reversed(list(secrets.items()))
             if len(value) >= SHORTEST
         }
         for _ in range(QUOTED):

@@ -12,7 +12,7 @@ import msgspec
 
 from ..events.envelope import Appended, Head, NewEvent, RecordedEvent
 from ..events.log import BlobStore, BlobWriter, EventLog
-from ..events.values import BlobRef
+from ..events.values import BlobRef, json_bytes
 from .redact import Redactor
 
 _StructT = TypeVar("_StructT", bound=msgspec.Struct)
@@ -48,9 +48,9 @@ class RedactingLog:
         return self._log.append(stream, expected_version, [self._clean(event) for event in events])
 
     def _clean(self, event: NewEvent) -> NewEvent:
-        if not self._redactor.finds_in_json(msgspec.json.encode(event.payload)):
+        payload = redacted(event.payload, self._redactor)
+        if payload is event.payload:
             return event
-        payload = _redact_struct(event.payload, self._redactor)
         return msgspec.structs.replace(event, payload=payload)
 
     async def head(self, stream: str) -> Head:
@@ -134,11 +134,11 @@ class RedactingBlobs:
         return await self._blobs.has(ref)
 
 
-def redact_report(report: _StructT, redactor: Redactor) -> _StructT:
-    """What a running job tells, without the secrets: it is shown as it is."""
-    if not redactor.finds_in_json(msgspec.json.encode(report)):
-        return report
-    return _redact_struct(report, redactor)
+def redacted(told: _StructT, redactor: Redactor) -> _StructT:
+    """A payload or report without the secrets; itself when it has none."""
+    if redactor.empty or not redactor.finds_in_json(json_bytes(told)):
+        return told
+    return _redact_struct(told, redactor)
 
 
 def _redact_struct(struct: _StructT, redactor: Redactor) -> _StructT:

@@ -86,7 +86,7 @@ def storable(value: Any) -> Any:
             return without_surrogates(value)[0]
         case dict():
             cleaned: dict[Any, Any] = {}
-            for key, item in cast("dict[Any, Any]", value).items():
+            for key, item in cast("dict[str, Any]", value).items():
                 name = storable(key)
                 while name in cleaned:  # two keys that differ only in what can't be stored
                     name += "\ufffd"

@@ -10,6 +10,7 @@ from ...events.kinds.parts import AppState, StateChange
 from ...events.values import INLINE_LIMIT, Json, Text, as_json, escape
 from ...projections.episode import EpisodeData, EpisodeFold, TaskData, episode_blobs
 from ...projections.source import read_trial
+from ..redacting_log import redacted
 from ..stored import store_text
 from ..worlds.changes import StateRecorder
 from ..worlds.world import Acted, WorldReset
@@ -108,7 +109,8 @@ class EpisodeRecord:
         )
 
     def told(self, *payloads: TrialEvent) -> None:
-        """Queue events of the episode, in one append, and fold them."""
+        """Queue events of the episode, in one append, and fold them as the log will have them."""
+        payloads = tuple(redacted(payload, self._redactor) for payload in payloads)
         self._history.note(*payloads)
         for event_id, payload in zip(self._history.record.told, payloads, strict=True):
             self._fold.feed(event_id, payload, self._blobs)

@@ -19,7 +19,7 @@ from ..errors import JobStopped, SandboxError
 from ..hooks.protocol import Hooks
 from ..reaper import Reaper, reaper
 from ..redact import Redactor
-from ..redacting_log import redact_report, redacting
+from ..redacting_log import redacted, redacting
 from ..scratch import scratch_folder, sweep
 from ..tasks.environment import resolve_env
 from .config import JobConfig
@@ -214,7 +214,7 @@ def _of_the_log(error: Exception) -> LogError | None:
 
 
 def _tell(watch: Watcher, redactor: Redactor, report: Report) -> None:
-    watch(redact_report(report, redactor))
+    watch(redacted(report, redactor))
 
 
 def _secrets(services: Services, tasks: Mapping[str, TaskInJob | EpisodeTask]) -> dict[str, str]:

@@ -178,6 +178,13 @@ def event(payload: AgentFinished | WarningRaised) -> NewEvent:
     return NewEvent(id="0190a000-0000-7000-8000-000000000001", at=at, payload=payload)
 
 
+def another(number: int, message: str) -> NewEvent:
+    """A warning's event with an id of its own."""
+    return msgspec.structs.replace(
+        event(WarningRaised(code="x", message=message)), id=f"01900000-0000-7000-8000-{number:012}"
+    )
+
+
 async def test_events_are_redacted() -> None:
     """A payload's free texts are redacted before they reach the log; its fixed words are not."""
     log = MemoryLog()
@@ -189,6 +196,16 @@ async def test_events_are_redacted() -> None:
     assert json.loads(recorded.data)["message"] == "found [redacted:P] here"
     assert json.loads(recorded.data)["path"] == "[redacted:WORD]"
     assert json.loads(recorded.data)["kind"] == "WarningRaised"
+
+
+async def test_an_event_that_is_no_unicode() -> None:
+    """Its secrets are found all the same, beside lone surrogates."""
+    log = MemoryLog()
+    wrapped = redacting(log, Redactor({"P": "12345678"}))
+    for version, message in enumerate(["\ud800", "\ud800 12345678 \udcff"]):
+        await wrapped.append("trial/t", version, [another(version, message)])
+    told = [json.loads(recorded.data)["message"] for recorded in await log.read("trial/t")]
+    assert told == ["\ufffd", "\ufffd [redacted:P] \ufffd"]
 
 
 async def test_fixed_words_stay() -> None:

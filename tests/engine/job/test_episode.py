@@ -24,12 +24,19 @@ from trialog.engine.job.config import JobConfig
 from trialog.engine.job.episode_task import EpisodeTask
 from trialog.engine.job.policies import PolicyAgent
 from trialog.engine.job.report import TrialEnded
+from trialog.events.checking import named_blobs
 from trialog.events.codec import decode
 from trialog.events.kinds import ActionTaken, AppQueried, Event
 from trialog.events.log import EventLog
 from trialog.events.open import memory_log
 from trialog.events.values import BlobRef
-from trialog.projections.episode import EpisodeData, TaskData, episode_blobs, episode_data
+from trialog.projections.episode import (
+    EpisodeData,
+    StepData,
+    TaskData,
+    episode_blobs,
+    episode_data,
+)
 
 
 async def play(
@@ -40,10 +47,11 @@ async def play(
     task: EpisodeTask | None = None,
     hooks: TellsHooks | None = None,
     config: JobConfig | None = None,
+    secrets: dict[str, str] | None = None,
 ) -> tuple[list[Event], dict[str, Any] | None, Watched]:
     """Run one trial: its events, its result.json, and what was reported."""
     made = msgspec.structs.replace(
-        services(log, FakeBackend(), folder),
+        services(log, FakeBackend(), folder, secrets=secrets),
         hooks=hooks or TellsHooks(),
         policies={
             "policy": PolicyAgent("policy", policy if isinstance(policy, type) else policy.act)
@@ -159,6 +167,37 @@ async def test_a_choice_that_is_no_data(tmp_path: Path, choice: Any) -> None:
     assert result is not None
     assert f"the policy's {type(choice).__name__} is no JSON data" in result["error"]
     assert (result["error_category"], result["outcome"]) == ("agent_exit", "scored")
+
+
+@pytest.mark.parametrize("more", [0, 20_000], ids=["small", "large"])
+async def test_secrets_reach_neither_the_log_nor_hooks(tmp_path: Path, more: int) -> None:
+    """They are taken out of arguments, states, errors and answers; a replay sees what hooks saw."""
+    secret = 'key-0123"456'
+    text = f"my {secret}" + "x" * more
+    seen: list[StepData] = []
+
+    def reward(episode: EpisodeData, step: int) -> None:
+        seen.append(episode.steps[step])
+
+    async with memory_log() as log:
+        _, result, _ = await play(
+            log, tmp_path, Script(Action("write", {"text": text}), Action(text), answer=text),
+            hooks=TellsHooks(reward=reward), secrets={"A_KEY": secret},
+        )  # fmt: skip
+        (stream,) = await log.streams("trial/")
+        stored = await log.read(stream)
+        refs = [ref for event in stored for ref in named_blobs(event.data)]
+        blobs = {ref.blob: await log.blobs.get(ref) for ref in refs}
+    assert bool(blobs) == bool(more)
+    for data in (*blobs.values(), *(event.data.encode() for event in stored)):
+        assert b"key-0123" not in data
+    told = text.replace(secret, "[redacted:A_KEY]")
+    assert (seen[0].arguments, seen[0].states["counter"]["note"]) == ({"text": told}, told)
+    assert told in str(seen[1].error)
+    replayed = episode_data("t", TaskData(name="count"), stored, blobs)
+    assert seen == replayed.steps
+    assert replayed.answer == [told]
+    assert result is not None
 
 
 async def test_a_long_error_is_a_blob(tmp_path: Path) -> None:

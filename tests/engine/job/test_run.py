@@ -652,6 +652,19 @@ async def test_secrets_never_reach_the_log(tmp_path: Path) -> None:
         assert not any(b"s3cret" in f.read_bytes() for f in files)
 
 
+async def test_a_short_secret_is_warned_of(tmp_path: Path) -> None:
+    """Its value would blank out half of any text, so it stays, and the job says which it is."""
+    watched = Watched()
+    given = {"A_KEY": "7 chars", "B_KEY": "8 chars."}
+    async with memory_log() as log:
+        made = services(log, FakeBackend(), tmp_path, secrets=given)
+        await run_job(made, CONFIG, await tasks(tmp_path / "t", 1), watched)
+    told = [one for one in watched.reports if isinstance(one, Notice) and one.level == "warning"]
+    assert ["the value of A_KEY is under 8 characters and is not redacted"] == [
+        one.message for one in told
+    ]
+
+
 def test_a_secret_that_is_not_recorded_must_be_given_again() -> None:
     """Secret values of variables are recorded by name; without the value a resume is refused."""
     recorded = seal({"API_KEY": "v", "X": "known-secret", "PLAIN": "p"}, {"S": "known-secret"})
