@@ -4,69 +4,10 @@ from __future__ import annotations
 
 from typing import assert_never, cast
 
+from ..events import kinds
 from ..events.codec import decode
 from ..events.envelope import RecordedEvent
 from ..events.errors import LogCorrupt, UnknownEvent
-from ..events.kinds import (
-    ActionTaken,
-    AgentFailed,
-    AgentFinished,
-    AgentMessage,
-    AgentStarted,
-    AppQueried,
-    ArtifactsSaved,
-    BlobsPruned,
-    EngineFault,
-    EnvironmentReset,
-    EpisodeEnded,
-    Event,
-    HindsightCredited,
-    HindsightFailed,
-    HumanReviewRequested,
-    HumanReviewSubmitted,
-    JobCancelled,
-    JobFinished,
-    JobInterrupted,
-    JobResumed,
-    JobStarted,
-    JudgeSampled,
-    LeaseLost,
-    LeaseTaken,
-    ModelCalled,
-    ProcessesKilled,
-    RegradeFailed,
-    RegradeFinished,
-    RegradePlanned,
-    RegradeScored,
-    RegradeSkipped,
-    RegradeStarted,
-    ReviewCompleted,
-    ReviewFailed,
-    ReviewFinished,
-    ReviewStarted,
-    SandboxFailed,
-    SandboxLost,
-    SandboxRemoved,
-    SandboxStarted,
-    StepRewarded,
-    StepRewardFailed,
-    TamperFound,
-    TrialAbandoned,
-    TrialErrored,
-    TrialFinished,
-    TrialInterrupted,
-    TrialScheduled,
-    TrialScored,
-    TrialStarted,
-    TrialUnscored,
-    VerifierApplied,
-    VerifierFailed,
-    VerifierScored,
-    VerifierStarted,
-    WarningRaised,
-    WorkspaceHardened,
-    WorkspaceSaved,
-)
 from ..events.kinds.parts import Output, Slot, Target
 from ..events.values import Json, Text
 from .document import compact
@@ -88,191 +29,191 @@ def timeline_line(event: RecordedEvent) -> str:
     return _printable(f"{event.version:>5}  {event.at}  {event.kind:<20}  {what}")
 
 
-def describe(event: Event) -> str:
+def describe(event: kinds.Event) -> str:
     """What happened, in plain words, on one line."""
     match event:
-        case JobStarted():
+        case kinds.JobStarted():
             return (
                 f"job {event.job} began: {_n(event.slots, 'slot')}, {_n(len(event.tasks), 'task')}"
             )
-        case TrialScheduled():
+        case kinds.TrialScheduled():
             why = _because(event.reason)
             return f"{event.trial} is execution {event.execution} of {_slot(event.slot)}{why}"
-        case TrialAbandoned():
+        case kinds.TrialAbandoned():
             return f"{event.trial} was given up{_because(event.reason)}"
-        case JobResumed():
+        case kinds.JobResumed():
             plan = ", ".join(f"{n} to {action}" for action, n in event.plan.items())
             return f"the job goes on: {plan or 'nothing to do'}"
-        case JobInterrupted():
+        case kinds.JobInterrupted():
             running = _n(event.running, "trial")
             return f"the job was interrupted by {event.signal} with {running} running"
-        case JobCancelled():
+        case kinds.JobCancelled():
             return f"the job was cancelled{_by(event.author)}{_because(event.reason)}"
-        case JobFinished():
+        case kinds.JobFinished():
             spent = event.wall_seconds
             time = "" if spent is None else f" in {_time(spent)}"
             return f"the job finished: {_n(event.trials, 'trial')}{time}"
-        case RegradePlanned():
+        case kinds.RegradePlanned():
             n = len(event.trials)
             return (
                 f"regrade {event.regrade_id} of {_n(n, 'trial')} planned{_by(event.author)}"
                 + _because(event.reason)
             )
-        case RegradeSkipped():
+        case kinds.RegradeSkipped():
             return f"{event.trial} can't be regraded ({event.category}): {event.reason}"
-        case RegradeFinished():
+        case kinds.RegradeFinished():
             return (
                 f"regrade {event.regrade_id} finished: {event.regraded} regraded, "
                 f"{event.failed} failed, {event.not_regradable} not regradable"
             )
-        case BlobsPruned():
+        case kinds.BlobsPruned():
             n = len(event.blobs)
             return (
                 f"{_n(n, f'{event.what} blob')} given up{_by(event.author)}{_because(event.reason)}"
             )
-        case EngineFault():
+        case kinds.EngineFault():
             return f"the engine failed in {event.where} ({event.category}): {shown(event.error)}"
-        case TrialStarted():
+        case kinds.TrialStarted():
             after = f", going on from {event.continues.stream}" if event.continues else ""
             return f"{_slot(event.slot)}, execution {event.execution}{after}"
-        case SandboxStarted():
+        case kinds.SandboxStarted():
             image = event.image or "the host's system"
             return (
                 f"{event.backend} sandbox for the {event.purpose} on {image} "
                 f"in {_time(event.start_seconds)}"
             )
-        case SandboxFailed():
+        case kinds.SandboxFailed():
             return (
                 f"no {event.backend} sandbox for the {event.purpose}, {event.phase} failed "
                 f"({event.category}): {shown(event.error)}"
             )
-        case ProcessesKilled():
+        case kinds.ProcessesKilled():
             names = ", ".join(f"{p.name} ({p.pid})" for p in event.processes)
             return f"killed what the agent had left: {names}" if names else "nothing was left"
-        case ArtifactsSaved():
+        case kinds.ArtifactsSaved():
             skipped = _n(len(event.skipped), "path")
             return f"{_n(len(event.artifacts), 'artifact')} saved, {skipped} skipped"
-        case WorkspaceSaved():
+        case kinds.WorkspaceSaved():
             return f"workspace saved: {_n(event.files, 'file')}, {_n(event.size, 'byte')}"
-        case WorkspaceHardened():
+        case kinds.WorkspaceHardened():
             removed = f", removed {', '.join(event.removed)}" if event.removed else ""
             skipped = f", skipped {', '.join(event.steps_skipped)}" if event.steps_skipped else ""
             return f"workspace hardened{removed}{skipped}"
-        case TrialScored():
+        case kinds.TrialScored():
             verdict = "passed" if event.passed else "failed"
             given = " (given by the engine)" if event.reward_source == "engine" else ""
             return f"{verdict} with a score of {event.score}{given}"
-        case TrialUnscored():
+        case kinds.TrialUnscored():
             return f"nothing was assessed ({event.category}): {shown(event.error)}"
-        case TrialErrored():
+        case kinds.TrialErrored():
             return f"there was no work to grade ({event.category}): {shown(event.error)}"
-        case TrialFinished():
+        case kinds.TrialFinished():
             return f"finished: {event.outcome}"
-        case WarningRaised():
+        case kinds.WarningRaised():
             return f"{event.code}: {shown(event.message)}"
-        case TamperFound():
+        case kinds.TamperFound():
             return f"{event.what}: {event.path}"
-        case SandboxLost():
+        case kinds.SandboxLost():
             return f"sandbox {event.sandbox_id} was lost in {event.phase}: {shown(event.error)}"
-        case SandboxRemoved():
+        case kinds.SandboxRemoved():
             if event.kept:
                 return f"sandbox {event.sandbox_id} kept"
             return f"sandbox {event.sandbox_id} removed{_failed(event.error)}"
-        case TrialInterrupted():
+        case kinds.TrialInterrupted():
             return f"interrupted at stage {event.stage}: {event.reason}{_printed(event.output)}"
-        case LeaseTaken():
+        case kinds.LeaseTaken():
             return f"{event.worker} has it until {event.until}"
-        case LeaseLost():
+        case kinds.LeaseLost():
             return f"{event.worker} lost it: {event.reason}"
-        case RegradeStarted():
+        case kinds.RegradeStarted():
             names = ", ".join(event.verifiers)
             return f"regrade {event.regrade_id} with {names}{_by(event.author)}" + _because(
                 event.reason
             )
-        case AgentStarted():
+        case kinds.AgentStarted():
             version = f" {event.version}" if event.version else ""
             model = f" with {event.model}" if event.model else ""
             return f"{event.name}{version}{model}"
-        case EnvironmentReset():
+        case kinds.EnvironmentReset():
             return f"apps {', '.join(event.apps)} are ready" if event.apps else "no apps"
-        case ActionTaken():
+        case kinds.ActionTaken():
             came = event.error if event.error is not None else event.observation
             sign = "!" if event.error is not None else "→"
             tail = "" if came is None else f" {sign} {shown(came)}"
             arguments = "" if event.arguments is None else f" {shown(event.arguments)}"
             return f"{event.app}.{event.action}{arguments}{tail}"
-        case StepRewarded():
+        case kinds.StepRewarded():
             return f"{event.verifier} gave {event.value} for {_target(event.target)}"
-        case StepRewardFailed():
+        case kinds.StepRewardFailed():
             return f"{event.verifier}'s reward failed on step {event.step}: {_at(event)}"
-        case ModelCalled():
+        case kinds.ModelCalled():
             used = event.usage
             tokens = f"{_known(used.input_tokens)} tokens in, {_known(used.output_tokens)} out"
             return f"{event.model}: {tokens}, {_time(event.latency)}{_failed(event.error)}"
-        case AgentMessage():
+        case kinds.AgentMessage():
             return f"{event.role}: {shown(event.text)}"
-        case AppQueried():
+        case kinds.AppQueried():
             arguments = "" if event.arguments is None else f" {shown(event.arguments)}"
             return f"{event.verifier} asked {event.app}.{event.action}{arguments}" + _failed(
                 event.error
             )
-        case EpisodeEnded():
+        case kinds.EpisodeEnded():
             how = "terminated" if event.terminated else "truncated" if event.truncated else "ended"
             return f"{how}{_because(event.reason)}"
-        case AgentFinished():
+        case kinds.AgentFinished():
             code = "" if event.exit_code is None else f", exit code {event.exit_code}"
             return (
                 f"{event.ended_by}{code} after {_time(event.duration)}"
                 f"{_printed(event.output)}{_failed(event.error)}"
             )
-        case AgentFailed():
+        case kinds.AgentFailed():
             return f"({event.category}) after {_time(event.duration)}: {shown(event.error)}"
-        case VerifierStarted():
+        case kinds.VerifierStarted():
             version = f" {event.version}" if event.version else ""
             return f"{event.verifier}{version} ({event.verifier_kind})"
-        case JudgeSampled():
+        case kinds.JudgeSampled():
             place = f"{event.verifier}, sample {event.sample}, try {event.attempt}"
             if event.failure is not None:
                 return f"{place} got no reply ({event.failure}): {shown(event.error)}"
             valid = "" if event.valid else " (does not fit)"
             return f"{place}{valid}: {shown(event.reply)}"
-        case VerifierScored():
+        case kinds.VerifierScored():
             given = " (given by the engine)" if event.source == "engine" else ""
             code = "" if event.exit_code is None else f", exit code {event.exit_code}"
             return (
                 f"{event.verifier} gave {event.score}{given}{code} after {_time(event.duration)}"
                 f"{_printed(event.output)}"
             )
-        case VerifierFailed():
+        case kinds.VerifierFailed():
             return f"{event.verifier} could not assess it ({event.category}): {_at(event)}"
-        case HumanReviewRequested():
+        case kinds.HumanReviewRequested():
             names = ", ".join(criterion.name for criterion in event.criteria)
             return f"{event.verifier} waits for a person: {names}"
-        case HumanReviewSubmitted():
+        case kinds.HumanReviewSubmitted():
             return f"{event.verifier}: {event.score}{_by(event.reviewer)}"
-        case HindsightCredited():
+        case kinds.HindsightCredited():
             return f"{event.verifier} credited {event.value} to {_target(event.target)}"
-        case HindsightFailed():
+        case kinds.HindsightFailed():
             return f"{event.verifier}'s hindsight failed: {_at(event)}"
-        case RegradeScored():
+        case kinds.RegradeScored():
             verdict = "passed" if event.passed else "failed"
             return f"regrade {event.regrade_id}: {verdict} with a score of {event.score}"
-        case RegradeFailed():
+        case kinds.RegradeFailed():
             return f"regrade {event.regrade_id} ({event.category}): {shown(event.error)}"
-        case VerifierApplied():
+        case kinds.VerifierApplied():
             score = "" if event.score is None else f" with a score of {event.score}"
             return (
                 f"labels of {event.verifier} {event.version} added{score}{_by(event.author)}"
                 f"{_because(event.reason)}{_failed(event.error)}"
             )
-        case ReviewStarted():
+        case kinds.ReviewStarted():
             return f"review {event.review} of {_n(len(event.trials), 'trial')} by {event.agent}"
-        case ReviewCompleted():
+        case kinds.ReviewCompleted():
             checks = ", ".join(f"{name} {check.outcome}" for name, check in event.checks.items())
             return f"{event.trial}: {checks}"
-        case ReviewFailed():
+        case kinds.ReviewFailed():
             return f"{event.trial} ({event.category}): {shown(event.error)}"
-        case ReviewFinished():
+        case kinds.ReviewFinished():
             return f"{_n(event.completed, 'trial')} reviewed, {event.failed} failed"
         case _:
             assert_never(event)
@@ -314,7 +255,7 @@ def _failed(error: Text | None) -> str:
     return "" if error is None else f", failed: {shown(error)}"
 
 
-def _at(event: StepRewardFailed | VerifierFailed | HindsightFailed) -> str:
+def _at(event: kinds.StepRewardFailed | kinds.VerifierFailed | kinds.HindsightFailed) -> str:
     return shown(event.error) + (f" (at {event.line})" if event.line else "")
 
 

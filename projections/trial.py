@@ -125,7 +125,7 @@ class TrialView(msgspec.Struct, frozen=True, kw_only=True):
     started: TrialStarted
     started_at: str
     sandbox: SandboxStarted | None
-    """The agent's; where there was none for an agent, the newest."""
+    """The agent's, the newest; where there was none for an agent, the first."""
     sandbox_failed: SandboxFailed | None
     build: tuple[float, ...]
     """Seconds, one a build; so for the other phases."""

@@ -1,9 +1,13 @@
 """Fixtures of every suite: anyio on asyncio, and a blocking call on the loop fails the test."""
 
-from collections.abc import Iterator
+import secrets
+from collections.abc import Awaitable, Callable, Iterator
 
+import anyio
 import pytest
 from blockbuster import BlockBuster, blockbuster_ctx
+
+from helpers import terminal
 
 
 @pytest.fixture
@@ -17,3 +21,27 @@ def blockbuster() -> Iterator[BlockBuster]:
     """A blocking call of this project's on the event loop raises."""
     with blockbuster_ctx("trialog") as blocker:
         yield blocker
+
+
+@pytest.fixture
+def mark() -> str:
+    """A word that no other process on this machine has in its command line."""
+    return f"canary{secrets.token_hex(8)}"
+
+
+@pytest.fixture
+def running() -> Callable[[str], list[int]]:
+    """Ids of the processes of this machine, sandboxes' included, that have a word in their line."""
+    return terminal.running
+
+
+@pytest.fixture
+def until() -> Callable[[Callable[[], object]], Awaitable[None]]:
+    """Wait until something outside has happened, at most 30 s."""
+
+    async def wait(happened: Callable[[], object]) -> None:
+        with anyio.fail_after(30):
+            while not await anyio.to_thread.run_sync(happened):
+                await anyio.sleep(0.02)
+
+    return wait

@@ -16,6 +16,7 @@ import anyio
 import pytest
 from anyio import to_thread
 
+from helpers.terminal import running as marked
 from trialog.engine.errors import SandboxError, SandboxGone, SandboxStartTimeout
 from trialog.engine.sandbox.bubblewrap import BubblewrapBackend, exec_in
 from trialog.engine.sandbox.bubblewrap.leftovers import parse_left
@@ -37,18 +38,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.bubblewrap
 
 Run = Callable[..., Awaitable[tuple[Exit, str]]]
-
-
-def marked(mark: str) -> list[int]:
-    """Processes of this machine with a mark on their command line."""
-    found: list[int] = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            if mark.encode() in (entry / "cmdline").read_bytes():
-                found.append(int(entry.name))
-        except OSError:
-            continue
-    return found
 
 
 async def until(condition: Callable[[], bool]) -> None:

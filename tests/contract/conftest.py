@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import secrets
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -148,44 +147,6 @@ async def make_box(
 async def box(make_box: Callable[..., Awaitable[Box]]) -> Box:
     """One sandbox with the usual folders."""
     return await make_box()
-
-
-@pytest.fixture
-def mark() -> str:
-    """A word that no other process on this machine has in its command line."""
-    return f"canary{secrets.token_hex(8)}"
-
-
-@pytest.fixture
-def running() -> Callable[[str], list[int]]:
-    """Ids of the processes of this machine, sandboxes' included, that have a word in their line."""
-
-    def find(mark: str) -> list[int]:
-        found: list[int] = []
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit() and int(entry.name) != os.getpid():
-                try:
-                    if mark.encode() in (entry / "cmdline").read_bytes():
-                        found.append(int(entry.name))
-                except OSError:
-                    continue
-        return found
-
-    return find
-
-
-@pytest.fixture
-def until() -> Callable[[Callable[[], object]], Awaitable[None]]:
-    """Wait until something outside has happened, at most 30 s."""
-
-    async def wait(happened: Callable[[], object]) -> None:
-        with anyio.fail_after(30):
-            while True:
-                if await anyio.to_thread.run_sync(happened):
-                    return
-                await anyio.sleep(0.05)
-
-    return wait
 
 
 @pytest.fixture

@@ -65,6 +65,13 @@ async def test_an_altered_blob_is_named(log: EventLog, tmp_path: Path) -> None:
         assert not (tmp_path / "copy").exists()
 
 
+async def test_from_64_kib_on_a_blob_is_a_file(log: EventLog, tmp_path: Path) -> None:
+    """A byte less lies in the database."""
+    for size, is_file in ((65_535, False), (65_536, True)):
+        await log.blobs.put(bytes(size))
+        assert is_file == place(tmp_path, bytes(size)).exists()
+
+
 async def test_a_removed_file_is_missing(log: EventLog, tmp_path: Path) -> None:
     """Where it should lie is said."""
     place(tmp_path, LARGE).unlink()

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trialog.events.values import (
+    INLINE_LIMIT,
     BlobRef,
     as_blob_ref,
     blob_ref,
@@ -76,6 +77,11 @@ def test_json_of_text_that_is_no_unicode() -> None:
     assert b'{"a\xef\xbf\xbd":["\xef\xbf\xbd",1]}' == json_bytes({"a\udcff": ("\ud800", 1)})
     with pytest.raises(TypeError):
         json_bytes(["\ud800", object()])
+
+
+def test_what_an_event_holds_itself() -> None:
+    """Values and texts of up to 16 KiB; the number is part of the format."""
+    assert 16_384 == INLINE_LIMIT
 
 
 def test_bytes_as_text() -> None:

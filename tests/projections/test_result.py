@@ -552,6 +552,18 @@ def test_the_sandbox() -> None:
     } == found["sandbox"]  # fmt: skip
 
 
+@pytest.mark.parametrize(("of", "shown"), [
+    ([("agent", "a"), ("agent", "b")], "b"),
+    ([("verifier", "v"), ("agent", "a")], "a"),
+    ([("agent", "a"), ("verifier", "v")], "a"),
+    ([("verifier", "v"), ("verifier", "w")], "v"),
+])  # fmt: skip
+def test_which_sandbox(of: list[tuple[str, str]], shown: str) -> None:
+    """The agent's newest; without one for an agent, the first."""
+    found = finished(*(sandbox(purpose=purpose, image=image) for purpose, image in of))
+    assert shown == found["sandbox"]["image"]
+
+
 def test_a_sandbox_that_failed() -> None:
     """Where no sandbox came up, the one that was tried is named; without a try it is null."""
     failed = SandboxFailed(

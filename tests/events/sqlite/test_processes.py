@@ -13,13 +13,14 @@ from pathlib import Path
 import anyio
 import pytest
 
-from helpers.logs import check_chain, everything
+from helpers.logs import append_future, check_chain, everything
 from helpers.processes import run, said, start
 from helpers.samples import event, events
 from trialog.events.envelope import RecordedEvent
 from trialog.events.errors import LogUnavailable, VersionConflict
 from trialog.events.open import open_log
 from trialog.events.sqlite import connection
+from trialog.events.sqlite.reader import Readers
 
 
 @pytest.fixture
@@ -196,6 +197,28 @@ async def test_a_follower_sees_what_another_process_appends(path: Path) -> None:
         await in_thread(partial(run, "append", path, "trial/x", 2, 20, 100))
 
     assert sorted([*range(1, 41)] * 2) == sorted(e.position for e in got)
+
+
+async def test_what_comes_between_two_reads_is_not_skipped(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A follower of some streams reads twice; an event that is committed in between comes too."""
+    await _write_some(path)
+    last = Readers.last
+    asked: list[int] = []
+
+    def commit_first(self: Readers, db: sqlite3.Connection) -> int:
+        if not asked:
+            append_future(path, "job/a")
+        asked.append(1)
+        return last(self, db)
+
+    async with open_log(path) as log, aclosing(log.subscribe(after=2, streams=["job/a"])) as found:
+        monkeypatch.setattr(Readers, "last", commit_first)
+        with anyio.fail_after(20):
+            (event,) = await anext(found)
+    assert asked
+    assert (3, "FutureThing") == (event.position, event.kind)
 
 
 async def test_a_follower_does_not_keep_the_write_ahead_log(path: Path) -> None:
