@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from ...events.kinds import ArtifactsSaved, WarningRaised
 from ...events.kinds.parts import SkippedPath
 from ...events.kinds.trial import Artifact
 from ...events.log import BlobStore
-from ...events.values import without_surrogates
+from ...events.values import storable, without_surrogates
 from ..archive import copy_out
 from ..errors import SandboxError, SandboxGone
 from ..sandbox.protocol import Sandbox, TreeTooLarge
@@ -63,10 +63,12 @@ async def save_artifacts(
         ]
     declared = {name for _, name, _ in await to_thread.run_sync(_list_files, folder)}
     skipped += await to_thread.run_sync(_copy_logged, what.artifacts_folder, folder)
-    artifacts = [
-        await _keep(path, name, mode, blobs, _source(name, places) if name in declared else None)
-        for path, name, mode in await to_thread.run_sync(_list_files, folder)
-    ]
+    found = await to_thread.run_sync(_list_files, folder)
+    paths = _paths([name for _, name, _ in found])
+    artifacts: list[Artifact] = []
+    for file, name, mode in found:
+        source = _source(name, places) if name in declared else None
+        artifacts.append(await _keep(file, name, paths[name], mode, blobs, source))
     saved = ArtifactsSaved(
         artifacts=artifacts, skipped=skipped, duration=round(clock.monotonic() - begun, 6)
     )
@@ -126,13 +128,23 @@ def _list_files(folder: Path) -> list[tuple[Path, str, int]]:
     return sorted(found, key=lambda file: file[1])
 
 
-async def _keep(path: Path, name: str, mode: int, blobs: BlobStore, source: str | None) -> Artifact:
-    ref = await blobs.put_file(path)
+def _paths(names: Sequence[str]) -> dict[str, str]:
+    """A path that UTF-8 can hold for each name, and for no two the same."""
+    ordered = sorted(names, key=lambda name: without_surrogates(name)[1] is not None)
+    return dict(zip(ordered, storable(dict.fromkeys(ordered)), strict=True))
+
+
+async def _keep(
+    file: Path, name: str, path: str, mode: int, blobs: BlobStore, source: str | None
+) -> Artifact:
+    ref = await blobs.put_file(file)
+    raw = without_surrogates(name)[1]
     return Artifact(
-        path=without_surrogates(name)[0],
+        path=path,
         blob=ref,
         mode=mode,
         sha256=ref.blob.removeprefix("sha256:"),
         size=ref.size,
         source=None if source is None else without_surrogates(source)[0],
+        raw_path=None if raw is None else await blobs.put(raw),
     )

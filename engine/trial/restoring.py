@@ -53,7 +53,8 @@ async def restore_artifacts(artifacts: Sequence[Artifact], blobs: BlobStore, fol
     artifacts = [artifact for artifact in artifacts if artifact.source is None]
     places: list[Path] = []
     for artifact in artifacts:
-        path = PurePosixPath(artifact.path)
+        raw = artifact.raw_path
+        path = PurePosixPath(artifact.path if raw is None else os.fsdecode(await blobs.get(raw)))
         if path.is_absolute() or ".." in path.parts or not path.parts:
             raise ArtifactUnsafe(artifact.path)
         places.append(folder / path)

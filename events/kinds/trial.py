@@ -73,6 +73,8 @@ class Artifact(SavedFile, frozen=True, kw_only=True):
     size: int
     source: str | None = None
     """Where a declared one was inside; null for what was under /logs/artifacts, and in old logs."""
+    raw_path: BlobRef | None = None
+    """The path's bytes where they are not UTF-8."""
 
 
 class ArtifactsSaved(Payload, frozen=True, kw_only=True):
