@@ -73,7 +73,7 @@ class EpisodeRecord:
                 action=acted.action,
                 arguments=await self._value(acted.arguments),
                 observation=await self._value(acted.observation),
-                error=await self._text(acted.error),
+                error=None if acted.error is None else await self.text(acted.error),
                 states=states,
                 started_at=started_at,
                 duration=round(duration, 6),
@@ -91,7 +91,7 @@ class EpisodeRecord:
             AppQueried(
                 verifier=verifier, app=app, action=action,
                 arguments=await self._value(arguments), answer=await self._value(answer),
-                error=await self._text(error), step=step, live=live,
+                error=None if error is None else await self.text(error), step=step, live=live,
             )
         )  # fmt: skip
 
@@ -125,20 +125,19 @@ class EpisodeRecord:
         """The event id of a step."""
         return self._fold.step(number, self._blobs).event_id
 
+    async def text(self, text: str) -> Text:
+        """Text as the log will have it: a blob where it is long."""
+        stored = await store_text(self._redactor.text(text), self._log_blobs)
+        if not isinstance(stored, str):
+            self._blobs[stored.blob] = await self._log_blobs.get(stored)
+        return stored
+
     def _clean(self, value: Json) -> Json:
         return value if self._redactor.empty else self._redactor.value(value)
 
     async def _value(self, value: Json) -> Json:
         escaped, encoded = as_json(escape(self._clean(value)))
         return escaped if len(encoded) <= INLINE_LIMIT else await self._store(encoded)
-
-    async def _text(self, text: str | None) -> Text | None:
-        if text is None:
-            return None
-        stored = await store_text(self._redactor.text(text), self._log_blobs)
-        if not isinstance(stored, str):
-            self._blobs[stored.blob] = await self._log_blobs.get(stored)
-        return stored
 
     async def _store(self, data: bytes) -> Json:
         ref = await self._log_blobs.put(data)

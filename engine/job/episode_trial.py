@@ -102,8 +102,9 @@ class EpisodeTrial(History):
         except (SandboxError, AppFault) as error:
             self.note(
                 SandboxFailed(
-                    purpose="agent", backend=job.worlds.backend, phase="start", error=str(error),
-                    category=error.category, duration=round(job.clock.monotonic() - begun, 6),
+                    purpose="agent", backend=job.worlds.backend, phase="start",
+                    error=await self.record_of.text(str(error)), category=error.category,
+                    duration=round(job.clock.monotonic() - begun, 6),
                 )
             )  # fmt: skip
             self.command(Conclude())
@@ -127,7 +128,8 @@ class EpisodeTrial(History):
                 final = await world.final()
             except (AppFault, SandboxError) as error:
                 duration = round(job.clock.monotonic() - begun, 6)
-                self.note(AgentFailed(error=str(error), category=error.category, duration=duration))
+                text = await self.record_of.text(str(error))
+                self.note(AgentFailed(error=text, category=error.category, duration=duration))
                 self.command(Conclude())
                 return
             ended = await self.record_of.ended(
@@ -137,7 +139,7 @@ class EpisodeTrial(History):
             finished = AgentFinished(
                 ended_by=played.ended_by,
                 answer=ended.answer,
-                error=played.error,
+                error=None if played.error is None else await self.record_of.text(played.error),
                 error_category="agent_exit" if played.error is not None else None,
                 duration=round(job.clock.monotonic() - begun, 6),
             )

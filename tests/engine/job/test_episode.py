@@ -26,7 +26,14 @@ from trialog.engine.job.policies import PolicyAgent
 from trialog.engine.job.report import TrialEnded
 from trialog.events.checking import named_blobs
 from trialog.events.codec import decode
-from trialog.events.kinds import ActionTaken, AppQueried, Event
+from trialog.events.kinds import (
+    ActionTaken,
+    AgentFailed,
+    AgentFinished,
+    AppQueried,
+    Event,
+    SandboxFailed,
+)
 from trialog.events.log import EventLog
 from trialog.events.open import memory_log
 from trialog.events.values import BlobRef
@@ -229,6 +236,31 @@ async def test_a_long_error_is_a_blob(tmp_path: Path) -> None:
     assert long in seen[0]
     assert result is not None
     assert result["outcome"] == "scored"
+
+
+@pytest.mark.parametrize("hook", ["reset", "terminated", "policy"])
+async def test_a_long_fault_is_a_blob(tmp_path: Path, hook: str) -> None:
+    """What an app's hook or the policy raised, over 16 KiB, is one, in the log and in the files."""
+    long = "x" * 20_000
+
+    def fail(*_: Any) -> Any:
+        raise RuntimeError(long)
+
+    class Policy:
+        act = fail if hook == "policy" else Script(*adds(1)).act
+
+    apps = [type("Breaks", (Counter,), {} if hook == "policy" else {hook: fail})]
+    task = episode_task(environment=Environment(apps), sources=[source(reward=None)])
+    async with memory_log() as log:
+        events, result, _ = await play(log, tmp_path, Policy, task=task)
+        told = [
+            e.error for e in events if isinstance(e, SandboxFailed | AgentFailed | AgentFinished)
+        ]
+        (ref,) = told
+        assert isinstance(ref, BlobRef)
+        assert long.encode() in await log.blobs.get(ref)
+    assert result is not None
+    assert {"$blob": ref.blob, "size": ref.size} == result["error"]
 
 
 async def test_faults_of_rewards_fail_no_action(tmp_path: Path) -> None:
