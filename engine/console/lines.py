@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import Any, Protocol
 
 from ...events.codes import CATEGORIES
+from ...events.values import unescape
 from ..job.plan import PlannedSlot
 from ..job.report import TrialEnded
 from .tally import Tally, agent_line, tamper_line
@@ -259,6 +260,6 @@ def plan_line(planned: PlannedSlot) -> str:
     named = [f"{slot.task}", f"agent={slot.agent}"]
     if slot.model is not None:
         named.append(f"model={slot.model}")
-    named += [f"{key}={value}" for key, value in slot.parameters.items()]
+    named += [f"{key}={value}" for key, value in unescape(slot.parameters).items()]
     named.append(f"attempt={slot.attempt}")
     return f"{planned.action:<6} {escaped(' '.join(named))}: {escaped(planned.reason)}"

@@ -17,6 +17,7 @@ from ...events.kinds import (
 )
 from ...events.kinds.parts import Slot
 from ...events.log import EventLog
+from ...events.values import unescape
 from ...projections.result import Result, result
 from ...projections.source import JobSource, read_trial
 from ...projections.trial import TrialFold, TrialView
@@ -138,7 +139,13 @@ async def read_job(log: EventLog, job: str, *, kept: Collection[str] = ()) -> Jo
 def _open(scheduled: TrialScheduled, waits: bool) -> OpenTrial:
     slot = scheduled.slot
     return OpenTrial(
-        scheduled.trial, slot.task, slot.agent, slot.model, slot.parameters, slot.attempt, waits
+        scheduled.trial,
+        slot.task,
+        slot.agent,
+        slot.model,
+        unescape(slot.parameters),
+        slot.attempt,
+        waits,
     )
 
 
@@ -168,7 +175,7 @@ def row_of(view: TrialView, *, kept: bool = False) -> TrialEnded:
         passed=found.passed,
         reward=(found.rewards or {}).get("reward"),
         tools=found.n_tool_calls,
-        parameters=view.started.slot.parameters,
+        parameters=unescape(view.started.slot.parameters),
         error=text_of(error),
         category=found.verifier_error_category if unscored else found.error_category,
         agent_error=text_of(end.error) if isinstance(end, AgentFinished) else None,

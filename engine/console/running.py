@@ -11,11 +11,12 @@ import msgspec
 from anyio import to_thread
 
 from ...events.clock import RandomIds, SystemClock
+from ...events.values import unescape
 from ..agents import Agent, agent_name
 from ..environment import assignments, find_secrets, read_env_file
 from ..job.agents import load_agents
 from ..job.api import Services, cancel_job, plan_resume, resume_job, run_job
-from ..job.config import JobConfig
+from ..job.config import JobConfig, config_of
 from ..job.environment import unseal
 from ..location import job_started
 from ..projects.project import project_defaults
@@ -138,7 +139,7 @@ async def _recorded(request: Request, job: str) -> _Earlier:
     async with opened(request, job) as session:
         name = await session.job(job)
         started = await job_started(session.log, name)
-    config = msgspec.convert(started.config, JobConfig)
+    config = config_of(started)
     config = msgspec.structs.replace(
         config, tasks=[task.path for task in started.tasks], include=[], exclude=[], limit=None
     )
@@ -219,13 +220,13 @@ async def resume_trials(
                 else:
                     request.terminal.line(plan_line(slot))
             return 0
-        config = msgspec.convert(started.config, JobConfig)
+        config = config_of(started)
         backend = await choose(
             config.sandbox, default_image=config.image, strict_limits=config.strict_limits
         )
         try:
             services = services_of(session, backend, variables)
-            with JobWatch(request.terminal, started.config) as watch:
+            with JobWatch(request.terminal, unescape(started.config)) as watch:
                 result = await resume_job(services, name, watch, only=only)
             return await conclude(session, result, watch, resumed=True)
         finally:

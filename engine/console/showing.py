@@ -13,6 +13,7 @@ from anyio import to_thread
 from ...events.codec import decode_known
 from ...events.errors import LogCorrupt
 from ...events.kinds import JobCancelled, JobFinished, JobInterrupted, JobResumed, JobStarted
+from ...events.values import unescape
 from ..job.lock import is_owned
 from ..location import NotFound, job_folder, job_started
 from .failure import EXIT_FAILED, EXIT_OK
@@ -66,7 +67,7 @@ async def _show_job(session: Session, job: str) -> None:
             }
         )
         return
-    config, shown = started.config, session.shown(folder)
+    config, shown = unescape(started.config), session.shown(folder)
     for line in _head(job, started, state, shown, await cancel_reason(log, job)):
         terminal.line(line)
     for line in _trials(rows, config):

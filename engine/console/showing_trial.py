@@ -10,7 +10,7 @@ import msgspec
 from anyio import to_thread
 
 from ...events.log import EventLog
-from ...events.values import BlobRef, Text
+from ...events.values import BlobRef, Text, unescape
 from ...projections.result import Result, result
 from ...projections.source import trial_view
 from ...projections.trial import TrialView
@@ -51,7 +51,7 @@ async def show_trial(session: Session, trial: str) -> None:
         tag = "WAIT" if view.awaiting_review else "...."
         terminal.line(f"[{tag}] {escaped(view.started.slot.task)} ({why})")
     else:
-        terminal.line(trial_line(row_of(view), labels(row_of(view), started.config)))
+        terminal.line(trial_line(row_of(view), labels(row_of(view), unescape(started.config))))
     for line in _about(view):
         terminal.line(line)
     if found is not None:
@@ -81,7 +81,7 @@ def _about(view: TrialView) -> Iterator[str]:
         f"{started.execution}, of job {escaped(started.job)}"
     )
     model = f", model {escaped(slot.model)}" if slot.model else ""
-    given = "".join(f", {escaped(k)}={escaped(v)}" for k, v in slot.parameters.items())
+    given = "".join(f", {escaped(k)}={escaped(v)}" for k, v in unescape(slot.parameters).items())
     yield f"  agent {escaped(slot.agent)}{model}{given}"
     if view.sandbox is not None:
         image = f", image {escaped(view.sandbox.image)}" if view.sandbox.image else ""

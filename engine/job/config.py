@@ -11,6 +11,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from ...events.kinds import JobStarted
+from ...events.values import unescape
+
 MissingReward = Literal["zero", "error"]
 SandboxMode = Literal["shared", "separate"]
 
@@ -68,3 +71,8 @@ class JobConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     save_timeout_sec: float = 300.0
     stop_timeout_sec: float = 30.0
     """For removing one sandbox, and for what runs when a job is interrupted."""
+
+
+def config_of(started: JobStarted) -> JobConfig:
+    """The configuration that a job was started with."""
+    return msgspec.convert(unescape(started.config), JobConfig)

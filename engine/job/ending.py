@@ -19,6 +19,7 @@ from ...events.kinds import (
     VerifierScored,
 )
 from ...events.kinds.parts import Output
+from ...events.values import unescape
 from ...projections.grading import NO_REWARD
 from ..trial.decide import Cancel, Command, Interrupt
 from ..trial.state import Stage, TrialState
@@ -63,7 +64,7 @@ class TrialEnd(msgspec.Struct, frozen=True, kw_only=True):
             passed=state.scored.passed if state.scored else None,
             reward=state.scored.score if state.scored else None,
             tools=self.tools,
-            parameters=slot.parameters,
+            parameters=unescape(slot.parameters),
             error=error,
             category=problem.category if problem else self.agent_category,
             agent_error=agent_error if isinstance(agent_error, str) else None,

@@ -27,6 +27,7 @@ from ...events.kinds import (
     TrialScheduled,
     TrialUnscored,
 )
+from ...events.values import unescape
 from ..agents import AgentContext, Assignment
 from ..errors import SandboxError, SandboxGone, TransferFailed
 from ..sandbox.protocol import Sandbox
@@ -206,7 +207,7 @@ class SandboxTrial(History):
                 task=slot.task,
                 attempt=slot.attempt,
                 model=slot.model,
-                parameters=slot.parameters,
+                parameters=unescape(slot.parameters),
                 seed=slot_seed(job.config, slot),
             ),
             emit=self.note,

@@ -12,7 +12,7 @@ from ...events.log import EventLog
 from ..errors import CommandRefused
 from ..trial.load import load_trial
 from . import state as job_state
-from .config import JobConfig
+from .config import config_of
 from .plan import Execution, PlannedSlot, forget, plan_slot
 from .record import stream_of as job_stream
 from .state import JobState, slot_key
@@ -61,7 +61,7 @@ class JobPlan(msgspec.Struct, frozen=True, kw_only=True):
 async def plan(log: EventLog, job: JobState, only: str | None) -> JobPlan:
     """What a resume does with every slot of the job."""
     assert job.started is not None
-    config = msgspec.convert(job.started.config, JobConfig)
+    config = config_of(job.started)
     planned: list[PlannedSlot] = []
     executions: dict[str, list[Execution]] = {}
     images: dict[str, str] = {}

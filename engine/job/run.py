@@ -13,6 +13,7 @@ from anyio import to_thread
 from msgspec.structs import replace
 
 from ...events.kinds import JobResumed, JobStarted
+from ...events.values import escape
 from ...projections.writer import JobFiles
 from ..agents import Agent
 from ..redact import Redactor
@@ -25,7 +26,7 @@ from .agents import (
     take_agents,
     unused_settings,
 )
-from .config import JobConfig
+from .config import JobConfig, config_of
 from .environment import seal
 from .episode_task import EpisodeTask
 from .folders import unused_job
@@ -80,7 +81,7 @@ async def run_job(
         started = JobStarted(
             job=job,
             folder=job,
-            config=msgspec.to_builtins(config),
+            config=escape(msgspec.to_builtins(config)),
             versions=await to_thread.run_sync(_versions),
             tasks=snapshots,
             slots=sum(1 for _ in slots(config, [t.task for t in snapshots])),
@@ -127,7 +128,7 @@ async def resume_job(
     async with own(services.jobs_folder, job):
         state = await load_job(log, job)
         assert state.started is not None
-        config = msgspec.convert(state.started.config, JobConfig)
+        config = config_of(state.started)
         scripted = any(task.layout != "project" for task in state.started.tasks)
         agents = await open_agents(state.started, config, log.blobs) if scripted else {}
         planned = await plan(log, state, only)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 from itertools import product
-from typing import assert_never
+from typing import assert_never, cast
 
 import msgspec
 
@@ -25,6 +25,7 @@ from ...events.kinds import (
     TrialScheduled,
 )
 from ...events.kinds.parts import Slot
+from ...events.values import Json, escape, unescape
 from .config import JobConfig
 
 
@@ -80,8 +81,14 @@ def fold(events: Iterable[JobEvent]) -> JobState:
 def slot_key(slot: Slot) -> str:
     """A slot's identity as text; equal slots have equal keys."""
     return msgspec.json.encode(
-        [slot.task, slot.agent, slot.model, slot.parameters, slot.attempt], order="sorted"
+        [slot.task, slot.agent, slot.model, _escaped(slot.parameters), slot.attempt],
+        order="sorted",
     ).decode()
+
+
+def _escaped(parameters: dict[str, Json]) -> dict[str, Json]:
+    """As events hold them now; the first ones did not escape them."""
+    return cast("dict[str, Json]", escape(unescape(parameters)))
 
 
 def slots(config: JobConfig, tasks: Iterable[str]) -> Iterator[Slot]:
@@ -91,7 +98,9 @@ def slots(config: JobConfig, tasks: Iterable[str]) -> Iterator[Slot]:
     names = list(tasks)
     for attempt in range(1, config.attempts + 1):
         for task, agent, model, row in product(names, config.agents, models, rows):
-            yield Slot(task=task, agent=agent, model=model, parameters=row, attempt=attempt)
+            yield Slot(
+                task=task, agent=agent, model=model, parameters=escape(row), attempt=attempt
+            )  # fmt: skip
 
 
 def slot_seed(config: JobConfig, slot: Slot) -> int | None:

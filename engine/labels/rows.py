@@ -273,7 +273,8 @@ def _trial_row(
     return TrialRow(
         schema=SCHEMA, job=started.job, trial=started.trial, task=slot.task, agent=slot.agent,
         model=slot.model, attempt=slot.attempt, execution=started.execution, seed=started.seed,
-        parameters=slot.parameters, outcome=view.finish.payload.outcome if view.finish else None,
+        parameters=unescape(slot.parameters),
+        outcome=view.finish.payload.outcome if view.finish else None,
         passed=scored.passed if scored else None, score=scored.score if scored else None,
         reward=reward,
         rewards=[given(line) for line in ledger.lines if line.granularity == "terminal"],

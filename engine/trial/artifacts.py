@@ -67,8 +67,8 @@ async def save_artifacts(
     paths = _paths([name for _, name, _ in found])
     artifacts: list[Artifact] = []
     for file, name, mode in found:
-        source = _source(name, places) if name in declared else None
-        artifacts.append(await _keep(file, name, paths[name], mode, blobs, source))
+        inside = _source(name, places) if name in declared else None
+        artifacts.append(await _keep(file, name, paths[name], mode, blobs, inside))
     saved = ArtifactsSaved(
         artifacts=artifacts, skipped=skipped, duration=round(clock.monotonic() - begun, 6)
     )

@@ -587,6 +587,22 @@ async def test_a_fold_is_made_under_the_lock(log: MemoryLog, tmp_path: Path) -> 
     assert (tmp_path / "j" / THREE / "result.json").exists()
 
 
+async def test_a_summary_is_made_under_the_lock(log: MemoryLog, tmp_path: Path) -> None:
+    """So an older one never replaces a newer, whoever writes it."""
+    files = JobFiles(log, "j", tmp_path / "j")
+    await files.write_summary()
+    assert b'"cancelled": 0' in (tmp_path / "j" / "summary.json").read_bytes()
+
+    async with anyio.create_task_group() as tasks:
+        async with files_lock(tmp_path / "j"):
+            tasks.start_soon(files.write_summary)
+            await anyio.wait_all_tasks_blocked()
+            await append(log, f"trial/{THREE}", TrialFinished(outcome="cancelled"))
+
+    assert b'"cancelled": 1' in (tmp_path / "j" / "summary.json").read_bytes()
+    assert [] == [one for one in await check(log, "j", tmp_path) if one.path == "summary.json"]
+
+
 async def test_two_rebuilds_at_once(log: MemoryLog, tmp_path: Path) -> None:
     """Two processes may rebuild one job: each file is one of theirs, whole."""
     async with anyio.create_task_group() as tasks:

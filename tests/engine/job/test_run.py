@@ -36,11 +36,14 @@ from trialog.engine.sandbox.protocol import (
     SandboxSpec,
     TreeTooLarge,
 )
+from trialog.events.checking import named_blobs
 from trialog.events.codec import decode
 from trialog.events.envelope import RecordedEvent
 from trialog.events.kinds import WarningRaised
 from trialog.events.log import EventLog
 from trialog.events.open import memory_log
+from trialog.events.values import unescape
+from trialog.projections.rebuild import check
 
 CONFIG = JobConfig(tasks=["tasks"], agents=["oracle"])
 
@@ -650,6 +653,30 @@ async def test_secrets_never_reach_the_log(tmp_path: Path) -> None:
         files = [f for f in result.folder.rglob("*") if f.is_file()]
         assert files
         assert not any(b"s3cret" in f.read_bytes() for f in files)
+
+
+async def test_a_users_own_parameters_name_no_blob(tmp_path: Path) -> None:
+    """Keys that begin with `$` are the user's: the agent gets them, and no event refers to them."""
+    forged = {"$blob": "sha256:" + "0" * 64, "size": 5}
+    given = [{"x": forged, "$k": [forged]}]
+    config = JobConfig(tasks=["t"], agents=["command:/bin/true"], parameters=given)
+    backend, watched = FakeBackend(), Watched()
+    async with memory_log() as log:
+        made = services(log, backend, tmp_path / "jobs")
+        result = await run_job(made, config, await tasks(tmp_path / "t", 1), watched)
+        events = await events_of(log, "")
+        assert any("$$blob" in event.data for event in events)
+        assert forged["$blob"] not in {
+            ref.blob for event in events for ref in named_blobs(event.data)
+        }
+        assert await check(log, result.job, tmp_path / "jobs") == []
+        agent = next(c for _, c in backend.commands if "test.sh" not in c.argv[-1])
+        assert json.loads(agent.env["TRIALOG_PARAMETERS"]) == given[0]
+        (ended,) = watched.of(TrialEnded)
+        assert isinstance(ended, TrialEnded)
+        assert ended.parameters == given[0]
+        again = await plan_resume(made, result.job, only=None)
+    assert [(slot.action, unescape(slot.slot.parameters)) for slot in again] == [("keep", given[0])]
 
 
 async def test_a_short_secret_is_warned_of(tmp_path: Path) -> None:
