@@ -63,11 +63,13 @@ class RedactingLog:
         """As the log."""
         return await self._log.read(stream, after=after, limit=limit)
 
-    async def read_each(
-        self, streams: Sequence[str], *, limit: int | None = None
-    ) -> list[list[RecordedEvent]]:
+    async def heads(self, streams: Sequence[str]) -> list[Head]:
         """As the log."""
-        return await self._log.read_each(streams, limit=limit)
+        return await self._log.heads(streams)
+
+    async def read_each(self, streams: Sequence[str]) -> list[list[RecordedEvent]]:
+        """As the log."""
+        return await self._log.read_each(streams)
 
     def read_all(
         self, *, after: int = 0, until: int | None = None

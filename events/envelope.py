@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .clock import Clock, Ids
 
 
-class NewEvent(msgspec.Struct, frozen=True, kw_only=True):
+class NewEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An event on its way into the log."""
 
     id: str
@@ -29,7 +29,7 @@ def new_event(payload: Event, clock: Clock, ids: Ids, causation: str | None = No
     return NewEvent(id=ids.event_id(), at=clock.now(), payload=payload, causation=causation)
 
 
-class RecordedEvent(msgspec.Struct, frozen=True, kw_only=True):
+class RecordedEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An event as the log has it. `data` is the stored text, verbatim; see `codec.decode`."""
 
     position: int
@@ -48,7 +48,7 @@ class RecordedEvent(msgspec.Struct, frozen=True, kw_only=True):
     """SHA-256, 32 bytes; chained over the stream."""
 
 
-class Head(msgspec.Struct, frozen=True):
+class Head(msgspec.Struct, frozen=True, gc=False):
     """Where a stream stands. A stream that does not exist is at version 0."""
 
     version: int

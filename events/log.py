@@ -96,10 +96,12 @@ class EventLog(Protocol):
         """A stream's events with versions above `after`, oldest first."""
         ...
 
-    async def read_each(
-        self, streams: Sequence[str], *, limit: int | None = None
-    ) -> list[list[RecordedEvent]]:
-        """The first events of each of these streams, in one go."""
+    async def heads(self, streams: Sequence[str]) -> list[Head]:
+        """The heads of these streams, in one go."""
+        ...
+
+    async def read_each(self, streams: Sequence[str]) -> list[list[RecordedEvent]]:
+        """All events of each of these streams, in one go."""
         ...
 
     def read_all(

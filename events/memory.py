@@ -79,11 +79,13 @@ class MemoryLog:
         last = None if limit is None else after + limit
         return self._streams.get(stream, [])[after:last]
 
-    async def read_each(
-        self, streams: Sequence[str], *, limit: int | None = None
-    ) -> list[list[RecordedEvent]]:
-        """The first events of each of these streams."""
-        return [await self.read(stream, limit=limit) for stream in streams]
+    async def heads(self, streams: Sequence[str]) -> list[Head]:
+        """The heads of these streams."""
+        return [await self.head(stream) for stream in streams]
+
+    async def read_each(self, streams: Sequence[str]) -> list[list[RecordedEvent]]:
+        """All events of each of these streams."""
+        return [await self.read(stream) for stream in streams]
 
     async def read_all(
         self, *, after: int = 0, until: int | None = None

@@ -13,7 +13,13 @@ import msgspec
 
 
 class Payload(
-    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag=True
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    tag_field="kind",
+    tag=True,
+    gc=False,
 ):
     """What an event says happened. The class name is its kind."""
 
@@ -23,5 +29,5 @@ class Payload(
     """A projection that doesn't know the kind may pass over it."""
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A piece of a payload."""

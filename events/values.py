@@ -24,7 +24,7 @@ Value = TypeVar("Value")
 _encoder = msgspec.json.Encoder()
 
 
-class BlobRef(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class BlobRef(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
     """The name of a blob: its SHA-256 and its length in bytes."""
 
     blob: str = msgspec.field(name="$blob")

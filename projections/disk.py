@@ -10,8 +10,9 @@ import errno
 import fcntl
 import hashlib
 import os
+import shutil
 import stat
-from collections.abc import AsyncGenerator, Generator, Iterator
+from collections.abc import AsyncGenerator, Generator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
@@ -23,6 +24,8 @@ from .errors import FilesUnwritable
 
 PART = ".trialog.part"
 """The name that a file has while it is written; one a folder, under the job's lock."""
+PARTS = ".trialog.parts"
+"""The name that a trial's folder has while it is filled, in the job's folder and under its lock."""
 _FATAL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 _FIRST_WAIT, _LONGEST_WAIT = 0.001, 0.05
 
@@ -84,8 +87,7 @@ def put(folder: Path, path: str, data: bytes) -> bool:
         except (FileExistsError, FileNotFoundError):
             descriptor = _create(fresh_part(target))
         try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
+            _fill(descriptor, data)
             os.replace(part, target)
         except BaseException:
             part.unlink(missing_ok=True)
@@ -93,8 +95,50 @@ def put(folder: Path, path: str, data: bytes) -> bool:
     return True
 
 
-def _create(part: Path) -> int:
+def put_folder(folder: Path, name: str, files: Mapping[str, bytes]) -> bool:
+    """Make a folder with these files, all at once. False when something has its name already."""
+    target = folder / name
+    if exists(target):
+        return False
+    part = folder / PARTS
+    with writing(target):
+        try:
+            _fresh_folder(part)
+            for path, data in files.items():
+                _fill(_create(f"{part}/{path}"), data)
+            os.replace(part, target)
+        except BaseException:
+            shutil.rmtree(part, ignore_errors=True)
+            raise
+    return True
+
+
+def _create(part: Path | str) -> int:
     return os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+
+
+def _fill(descriptor: int, data: bytes) -> None:
+    """Write all of it, and close."""
+    try:
+        left = memoryview(data)
+        while left:
+            left = left[os.write(descriptor, left) :]
+    finally:
+        os.close(descriptor)
+
+
+def _fresh_folder(part: Path) -> None:
+    """Make the folder that is filled before it gets its name; leftovers go."""
+    try:
+        part.mkdir()
+    except FileNotFoundError:
+        part.mkdir(parents=True)
+    except FileExistsError:
+        if part.is_symlink() or not part.is_dir():
+            part.unlink()
+        else:
+            shutil.rmtree(part)
+        part.mkdir()
 
 
 def fresh_part(target: Path) -> Path:

@@ -34,7 +34,7 @@ from .patch import apply_patch
 from .texts import full_text, full_value, reference
 
 
-class TaskData(msgspec.Struct, frozen=True, kw_only=True):
+class TaskData(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The task, with what its agent never sees."""
 
     name: str
@@ -45,7 +45,7 @@ class TaskData(msgspec.Struct, frozen=True, kw_only=True):
     initial_state: dict[str, Any] | None = None
 
 
-class AppData(msgspec.Struct, frozen=True, kw_only=True):
+class AppData(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An app at the episode's start and end."""
 
     initial: Any
@@ -53,7 +53,7 @@ class AppData(msgspec.Struct, frozen=True, kw_only=True):
     control: Literal["owned", "sandboxed", "live", "replayed"] = "owned"
 
 
-class StepData(msgspec.Struct, frozen=True, kw_only=True):
+class StepData(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One action."""
 
     event_id: str
@@ -70,7 +70,7 @@ class StepData(msgspec.Struct, frozen=True, kw_only=True):
     tool_call: str | None = None
 
 
-class QueryData(msgspec.Struct, frozen=True, kw_only=True):
+class QueryData(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A verifier's question to an app, and the answer that it got."""
 
     verifier: str
@@ -83,7 +83,7 @@ class QueryData(msgspec.Struct, frozen=True, kw_only=True):
     """The step's event id, for a question of a reward; null for one of a check."""
 
 
-class RewardData(msgspec.Struct, frozen=True, kw_only=True):
+class RewardData(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A reward in the ledger."""
 
     verifier: str
@@ -93,7 +93,7 @@ class RewardData(msgspec.Struct, frozen=True, kw_only=True):
     event_id: str
 
 
-class EpisodeData(msgspec.Struct, frozen=True, kw_only=True):
+class EpisodeData(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A whole episode."""
 
     trial: str

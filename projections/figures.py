@@ -9,7 +9,7 @@ import msgspec
 from .statistics import Interval, mean, mean_of, pass_at_each, rate
 
 
-class Standing(msgspec.Struct, frozen=True):
+class Standing(msgspec.Struct, frozen=True, gc=False):
     """How a slot stands: its last finished execution, or one that waits for a person."""
 
     outcome: str
@@ -20,7 +20,7 @@ class Standing(msgspec.Struct, frozen=True):
     scores: dict[str, float]
 
 
-class Cell(msgspec.Struct, frozen=True):
+class Cell(msgspec.Struct, frozen=True, gc=False):
     """A slot as the figures see it."""
 
     task: str
@@ -32,7 +32,7 @@ class Cell(msgspec.Struct, frozen=True):
     standing: Standing | None
 
 
-class Counts(msgspec.Struct, frozen=True, kw_only=True):
+class Counts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """How many slots stand how; `superseded` counts executions."""
 
     slots: int
@@ -46,7 +46,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     superseded: int
 
 
-class Figures(msgspec.Struct, frozen=True, kw_only=True):
+class Figures(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The figures of one set of slots."""
 
     counts: Counts

@@ -23,7 +23,7 @@ Blobs = Mapping[str, bytes]
 """Bytes by the blob's name."""
 
 
-class TrialDocument(msgspec.Struct, frozen=True, kw_only=True):
+class TrialDocument(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A kind of file that every execution has."""
 
     path: str
@@ -38,7 +38,7 @@ class TrialDocument(msgspec.Struct, frozen=True, kw_only=True):
     """Only trials that were regraded have it."""
 
 
-class JobDocument(msgspec.Struct, frozen=True, kw_only=True):
+class JobDocument(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A kind of file that every job has."""
 
     path: str
@@ -48,14 +48,14 @@ class JobDocument(msgspec.Struct, frozen=True, kw_only=True):
     """Only jobs that were regraded have it."""
 
 
-class Copy(msgspec.Struct, frozen=True):
+class Copy(msgspec.Struct, frozen=True, gc=False):
     """A file that is a blob by nature."""
 
     path: str
     blob: BlobRef
 
 
-class Problem(msgspec.Struct, frozen=True):
+class Problem(msgspec.Struct, frozen=True, gc=False):
     """A file that could not be made, and why."""
 
     path: str
@@ -65,7 +65,7 @@ class Problem(msgspec.Struct, frozen=True):
         return f"{self.path}: {said(self.error)}"
 
 
-class Files(msgspec.Struct, frozen=True, kw_only=True):
+class Files(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """All files of a folder, as the log has them."""
 
     documents: dict[str, bytes] = {}

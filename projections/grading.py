@@ -17,7 +17,7 @@ NO_REWARD = "verifier wrote no usable reward"
 NO_REWARD_CATEGORY = "verifier_no_reward"
 
 
-class CriterionResult(msgspec.Struct, frozen=True):
+class CriterionResult(msgspec.Struct, frozen=True, gc=False):
     """One criterion's score, on its own range."""
 
     name: str
@@ -29,7 +29,7 @@ class CriterionResult(msgspec.Struct, frozen=True):
     feedback: Text | None
 
 
-class VerifierResult(msgspec.Struct, frozen=True, kw_only=True):
+class VerifierResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One verifier: what it gave, or why it gave nothing (`score` is null then)."""
 
     name: str

@@ -27,14 +27,14 @@ from .usage import UsageTotal, usage_total
 SCHEMA = "trialog.result/1"
 
 
-class RewardTotals(msgspec.Struct, frozen=True):
+class RewardTotals(msgspec.Struct, frozen=True, gc=False):
     """What a verifier's rewards of one trial add up to; null where it gave none."""
 
     step: float | None
     hindsight: float | None
 
 
-class RewardErrors(msgspec.Struct, frozen=True):
+class RewardErrors(msgspec.Struct, frozen=True, gc=False):
     """On how many steps a verifier's reward failed; the first error stands for all."""
 
     verifier: str
@@ -42,21 +42,21 @@ class RewardErrors(msgspec.Struct, frozen=True):
     error: Text
 
 
-class HindsightError(msgspec.Struct, frozen=True):
+class HindsightError(msgspec.Struct, frozen=True, gc=False):
     """Why a verifier's hindsight gave nothing."""
 
     verifier: str
     error: Text
 
 
-class Warned(msgspec.Struct, frozen=True):
+class Warned(msgspec.Struct, frozen=True, gc=False):
     """Something a reader of the result should know."""
 
     code: str
     message: Text
 
 
-class Tampered(msgspec.Struct, frozen=True):
+class Tampered(msgspec.Struct, frozen=True, gc=False):
     """Something found that could have changed the grade."""
 
     path: str
@@ -64,7 +64,7 @@ class Tampered(msgspec.Struct, frozen=True):
     what: str
 
 
-class SandboxUsed(msgspec.Struct, frozen=True):
+class SandboxUsed(msgspec.Struct, frozen=True, gc=False):
     """The sandbox that the agent worked in."""
 
     backend: str
@@ -75,7 +75,7 @@ class SandboxUsed(msgspec.Struct, frozen=True):
     """`shared` or `separate`: where the test script ran; null when none ran."""
 
 
-class SavedWorkspace(msgspec.Struct, frozen=True):
+class SavedWorkspace(msgspec.Struct, frozen=True, gc=False):
     """The saved workspace: its archive's blob, and bytes and number of the files in it."""
 
     blob: str
@@ -83,7 +83,7 @@ class SavedWorkspace(msgspec.Struct, frozen=True):
     files: int
 
 
-class SavedArtifact(msgspec.Struct, frozen=True):
+class SavedArtifact(msgspec.Struct, frozen=True, gc=False):
     """One file below artifacts/."""
 
     path: str
@@ -91,7 +91,7 @@ class SavedArtifact(msgspec.Struct, frozen=True):
     sha256: str
 
 
-class Timing(msgspec.Struct, frozen=True):
+class Timing(msgspec.Struct, frozen=True, gc=False):
     """Seconds in each phase; null for a phase that was not recorded."""
 
     build: float | None
@@ -102,7 +102,7 @@ class Timing(msgspec.Struct, frozen=True):
     total: float | None
 
 
-class LogPlace(msgspec.Struct, frozen=True):
+class LogPlace(msgspec.Struct, frozen=True, gc=False):
     """A place in the log."""
 
     stream: str
@@ -110,7 +110,7 @@ class LogPlace(msgspec.Struct, frozen=True):
     hash: str
 
 
-class Result(msgspec.Struct, frozen=True, kw_only=True):
+class Result(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """result.json; docs/files.md explains every field."""
 
     schema: str

@@ -28,7 +28,7 @@ from .trial import Rewarding, TrialView
 Source = Literal["step", "hindsight", "verifier", "judge", "human"]
 
 
-class TargetLine(msgspec.Struct, frozen=True):
+class TargetLine(msgspec.Struct, frozen=True, gc=False):
     """What a reward credits."""
 
     kind: Literal["step", "event", "verdict"]
@@ -40,7 +40,7 @@ class TargetLine(msgspec.Struct, frozen=True):
     token_end: int | None = None
 
 
-class RewardLine(msgspec.Struct, frozen=True, kw_only=True):
+class RewardLine(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One line of rewards.jsonl."""
 
     record_id: str

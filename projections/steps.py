@@ -21,7 +21,7 @@ from .texts import reference
 from .trial import TrialView, with_line
 
 
-class StepReward(msgspec.Struct, frozen=True):
+class StepReward(msgspec.Struct, frozen=True, gc=False):
     """What one verifier said of one step."""
 
     verifier: str
@@ -30,7 +30,7 @@ class StepReward(msgspec.Struct, frozen=True):
     error: Text | None
 
 
-class StepLine(msgspec.Struct, frozen=True):
+class StepLine(msgspec.Struct, frozen=True, gc=False):
     """One line of steps.jsonl."""
 
     event_id: str

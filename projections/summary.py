@@ -59,21 +59,21 @@ and whose task declares no artifacts."""
 _NO_SCORES: dict[str, float] = {}  # one for all: a job may have very many trials
 
 
-class TrialsNamed(msgspec.Struct, frozen=True):
+class TrialsNamed(msgspec.Struct, frozen=True, gc=False):
     """How many trials, and which."""
 
     count: int
     trials: list[str]
 
 
-class TasksNamed(msgspec.Struct, frozen=True):
+class TasksNamed(msgspec.Struct, frozen=True, gc=False):
     """How many trials, and the tasks that a reader should look at."""
 
     count: int
     tasks: list[str]
 
 
-class WarningSum(msgspec.Struct, frozen=True):
+class WarningSum(msgspec.Struct, frozen=True, gc=False):
     """One code of warning over the job."""
 
     code: str
@@ -83,7 +83,7 @@ class WarningSum(msgspec.Struct, frozen=True):
     trials: list[str]
 
 
-class Groups(msgspec.Struct, frozen=True):
+class Groups(msgspec.Struct, frozen=True, gc=False):
     """The same figures by task, agent and model; trials without a model are in no model's."""
 
     task: dict[str, Figures]
@@ -91,7 +91,7 @@ class Groups(msgspec.Struct, frozen=True):
     model: dict[str, Figures]
 
 
-class Summary(msgspec.Struct, frozen=True, kw_only=True):
+class Summary(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """summary.json; docs/files.md explains every field."""
 
     schema: str
@@ -110,7 +110,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     wall_seconds: float | None
 
 
-class TrialSum(msgspec.Struct, frozen=True):
+class TrialSum(msgspec.Struct, frozen=True, gc=False):
     """All that a summary knows of one execution."""
 
     standing: Standing | None
@@ -162,7 +162,7 @@ def trial_sum(view: TrialView) -> TrialSum:
     )
 
 
-class _Execution(msgspec.Struct):
+class _Execution(msgspec.Struct, gc=False):
     trial: str
     slot: _SlotKey
     number: int

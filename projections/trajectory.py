@@ -22,7 +22,7 @@ from .usage import usage_total
 SCHEMA = "ATIF-v1.7"
 
 
-class AtifAgent(msgspec.Struct, frozen=True, omit_defaults=True):
+class AtifAgent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Who acted."""
 
     name: str
@@ -30,7 +30,7 @@ class AtifAgent(msgspec.Struct, frozen=True, omit_defaults=True):
     model_name: str | None = None
 
 
-class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
+class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One action."""
 
     tool_call_id: str
@@ -39,7 +39,7 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
     extra: dict[str, Json] | None = None
 
 
-class ObservationResult(msgspec.Struct, frozen=True, omit_defaults=True):
+class ObservationResult(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What came of an action."""
 
     source_call_id: str | None = None
@@ -47,13 +47,13 @@ class ObservationResult(msgspec.Struct, frozen=True, omit_defaults=True):
     extra: dict[str, Json] | None = None
 
 
-class Observation(msgspec.Struct, frozen=True):
+class Observation(msgspec.Struct, frozen=True, gc=False):
     """What came of a step's actions."""
 
     results: list[ObservationResult]
 
 
-class Metrics(msgspec.Struct, frozen=True, omit_defaults=True):
+class Metrics(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What a model call used."""
 
     prompt_tokens: int | None = None
@@ -62,7 +62,7 @@ class Metrics(msgspec.Struct, frozen=True, omit_defaults=True):
     cost_usd: float | None = None
 
 
-class AtifStep(msgspec.Struct, omit_defaults=True):
+class AtifStep(msgspec.Struct, omit_defaults=True, gc=False):
     """One turn of the dialogue; built up while the events are read."""
 
     step_id: int
@@ -78,7 +78,7 @@ class AtifStep(msgspec.Struct, omit_defaults=True):
     extra: dict[str, Json] | None = None
 
 
-class FinalMetrics(msgspec.Struct, frozen=True, omit_defaults=True):
+class FinalMetrics(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Sums over all model calls."""
 
     total_prompt_tokens: int | None = None
@@ -88,7 +88,7 @@ class FinalMetrics(msgspec.Struct, frozen=True, omit_defaults=True):
     total_steps: int | None = None
 
 
-class Trajectory(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class Trajectory(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     """trajectory.json."""
 
     schema_version: str

@@ -88,7 +88,7 @@ Regrading: TypeAlias = RegradeStarted | RegradeScored | RegradeFailed
 """What regrade.json is made of, with the job's own events."""
 
 
-class Grading(msgspec.Struct, frozen=True, kw_only=True):
+class Grading(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What is known of one verifier's part in the verdict; the newest answer holds."""
 
     started: VerifierStarted | None = None
@@ -102,14 +102,14 @@ class Grading(msgspec.Struct, frozen=True, kw_only=True):
     """It queried an app that others share."""
 
 
-class Failures(msgspec.Struct, frozen=True):
+class Failures(msgspec.Struct, frozen=True, gc=False):
     """A verifier's reward hook failed on this many steps; the first error stands for all."""
 
     steps: int
     error: Text
 
 
-class Finish(msgspec.Struct, frozen=True):
+class Finish(msgspec.Struct, frozen=True, gc=False):
     """Where TrialFinished stands in the log."""
 
     payload: TrialFinished
@@ -119,7 +119,7 @@ class Finish(msgspec.Struct, frozen=True):
     hash: str
 
 
-class TrialView(msgspec.Struct, frozen=True, kw_only=True):
+class TrialView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An execution as its events tell it, frozen."""
 
     started: TrialStarted

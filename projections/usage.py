@@ -10,7 +10,7 @@ from ..events.kinds.parts import Usage
 from .document import total
 
 
-class UsageTotal(msgspec.Struct, frozen=True):
+class UsageTotal(msgspec.Struct, frozen=True, gc=False):
     """Sums over the calls that said how much they used."""
 
     model_calls: int | None

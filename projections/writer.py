@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Container, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -16,7 +17,7 @@ from ..events.envelope import RecordedEvent
 from ..events.errors import LogCorrupt, LogError
 from ..events.log import BlobStore, EventLog
 from ..events.values import BlobRef
-from .disk import files_lock, fresh_part, holds_blob, place, put, writing
+from .disk import files_lock, fresh_part, holds_blob, place, put, put_folder, writing
 from .errors import FilesUnwritable
 from .files import Files, Problem, is_plain, needed_blobs, no_trial_files, trial_files
 from .regrades import Regrade
@@ -24,7 +25,7 @@ from .source import JobSource, files_of, folded, trial_view
 from .trial import TrialView
 
 
-class Report(msgspec.Struct, frozen=True):
+class Report(msgspec.Struct, frozen=True, gc=False):
     """What came of writing files. Those with a problem were left as they are."""
 
     written: int = 0
@@ -254,6 +255,10 @@ async def _put_blob(blobs: BlobStore, job_folder: Path, path: str, ref: BlobRef)
 
 
 def _put_all(job_folder: Path, trial: str, documents: dict[str, bytes]) -> Report:
+    if trial and documents and not any("/" in path for path in documents):
+        with suppress(OSError):  # what can't be written is told file by file
+            if put_folder(job_folder, trial, documents):
+                return Report(written=len(documents))
     written = 0
     problems: list[Problem] = []
     for path, data in documents.items():

@@ -1,8 +1,8 @@
 """The same five actions and one scorer in Inspect AI, with its mock model; needs no network.
 
-    PYTHON inspect_peer.py SAMPLES AT_ONCE
+    PYTHON inspect_peer.py SAMPLES AT_ONCE [LOGS]
 
-Prints the seconds that the evaluation took, its log included.
+Prints the seconds that the evaluation took, its log included, which stays in the folder LOGS.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def add():
 def reached():
     """Whether the number was reached."""
 
-    async def score(state, target):
+    async def score(state, target) -> Score:  # scoring a stored log asks for the annotation
         value = state.store.get("value", 0)
         return Score(value=float(value == ACTIONS), explanation=f"it shows {value}")
 
@@ -67,7 +67,7 @@ def reply(messages, tools, tool_choice, config):
 
 def main() -> None:
     """Evaluate, and print the seconds."""
-    samples, at_once = int(sys.argv[1]), int(sys.argv[2])
+    samples, at_once, kept = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
     task = Task(
         dataset=[
             Sample(input="Bring the counter to exactly 5.", target="5", id=number)
@@ -77,7 +77,8 @@ def main() -> None:
         scorer=reached(),
     )
     model = get_model("mockllm/model", custom_outputs=reply)
-    with tempfile.TemporaryDirectory() as logs:
+    with tempfile.TemporaryDirectory() as passing:
+        logs = kept[0] if kept else passing
         begun = time.perf_counter()
         (log,) = eval(
             task, model=model, max_samples=at_once, max_connections=at_once, log_dir=logs,

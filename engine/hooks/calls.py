@@ -31,16 +31,16 @@ _step = msgspec.json.Decoder(StepData)
 _episode = msgspec.json.Decoder(EpisodeData)
 
 
-class _Start(msgspec.Struct):
+class _Start(msgspec.Struct, gc=False):
     initial: msgspec.Raw
 
 
-class _Changes(msgspec.Struct):
+class _Changes(msgspec.Struct, gc=False):
     event_id: str
     states: dict[str, msgspec.Raw] = {}
 
 
-class _Parts(msgspec.Struct):
+class _Parts(msgspec.Struct, gc=False):
     """An episode whose values are still JSON, so that each hook is given data of its own."""
 
     task: msgspec.Raw

@@ -16,7 +16,7 @@ from ...projections.episode import EpisodeData
 from ..authoring.views import Credit
 
 
-class HookSource(msgspec.Struct, frozen=True, kw_only=True):
+class HookSource(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Where a deterministic verifier's code is."""
 
     name: str
@@ -37,7 +37,7 @@ class HookSource(msgspec.Struct, frozen=True, kw_only=True):
     """Its code may ask apps questions, so rewards can't be given in one batch at the end."""
 
 
-class HookFault(msgspec.Struct, frozen=True, kw_only=True):
+class HookFault(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A hook that raised, ran too long or gave what it must not."""
 
     error: str
@@ -47,14 +47,14 @@ class HookFault(msgspec.Struct, frozen=True, kw_only=True):
     timed_out: bool = False
 
 
-class RewardGiven(msgspec.Struct, frozen=True, kw_only=True):
+class RewardGiven(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a reward hook said of one step. Both null: no signal."""
 
     value: float | None = None
     fault: HookFault | None = None
 
 
-class CheckGiven(msgspec.Struct, frozen=True, kw_only=True):
+class CheckGiven(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a check gave, or why nothing."""
 
     score: float | None = None
@@ -64,14 +64,14 @@ class CheckGiven(msgspec.Struct, frozen=True, kw_only=True):
     fault: HookFault | None = None
 
 
-class HindsightGiven(msgspec.Struct, frozen=True, kw_only=True):
+class HindsightGiven(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """All credits of a hindsight hook, or why none."""
 
     credits: list[Credit] = []
     fault: HookFault | None = None
 
 
-class TrialGiven(msgspec.Struct, frozen=True, kw_only=True):
+class TrialGiven(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """All that a trial's verifiers gave, by verifier."""
 
     rewards: dict[str, list[RewardGiven]] = {}

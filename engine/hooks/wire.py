@@ -18,7 +18,7 @@ FRAME = 4
 """Bytes of the length that each frame begins with, little-endian."""
 
 
-class Source(msgspec.Struct, frozen=True, array_like=True):
+class Source(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A verifier's code, as the process needs it."""
 
     name: str
@@ -37,7 +37,7 @@ class Source(msgspec.Struct, frozen=True, array_like=True):
         return self.digest, self.folder, self.root
 
 
-class Call(msgspec.Struct, frozen=True, array_like=True):
+class Call(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One call of a hook: of which source, and of which step for a reward."""
 
     source: int
@@ -45,7 +45,7 @@ class Call(msgspec.Struct, frozen=True, array_like=True):
     step: int = -1
 
 
-class Outcome(msgspec.Struct, array_like=True):
+class Outcome(msgspec.Struct, array_like=True, gc=False):
     """What came of a call."""
 
     value: float | None = None
@@ -57,7 +57,7 @@ class Outcome(msgspec.Struct, array_like=True):
     """Nanoseconds that it took."""
 
 
-class Work(msgspec.Struct, array_like=True, tag=True):
+class Work(msgspec.Struct, array_like=True, tag=True, gc=False):
     """Calls on one episode, to be made in order.
 
     A hindsight is given `score` or, if not `scored`, what the checks among the calls come to; if
@@ -79,7 +79,7 @@ class Work(msgspec.Struct, array_like=True, tag=True):
     """Queries are answered by the engine; else by the record."""
 
 
-class Answer(msgspec.Struct, array_like=True, tag=True):
+class Answer(msgspec.Struct, array_like=True, tag=True, gc=False):
     """The answer to a question."""
 
     answer: bytes = b"null"
@@ -92,11 +92,11 @@ class Answer(msgspec.Struct, array_like=True, tag=True):
         return msgspec.json.decode(self.answer)
 
 
-class Ready(msgspec.Struct, array_like=True, tag=True):
+class Ready(msgspec.Struct, array_like=True, tag=True, gc=False):
     """The process can be given work."""
 
 
-class Given(msgspec.Struct, array_like=True, tag=True):
+class Given(msgspec.Struct, array_like=True, tag=True, gc=False):
     """One call's outcome."""
 
     seq: int
@@ -104,14 +104,14 @@ class Given(msgspec.Struct, array_like=True, tag=True):
     outcome: Outcome
 
 
-class Finished(msgspec.Struct, array_like=True, tag=True):
+class Finished(msgspec.Struct, array_like=True, tag=True, gc=False):
     """A work is done; it took this many nanoseconds."""
 
     seq: int
     busy: int
 
 
-class Question(msgspec.Struct, array_like=True, tag=True):
+class Question(msgspec.Struct, array_like=True, tag=True, gc=False):
     """A hook asks an app; the process waits for the Answer."""
 
     seq: int
@@ -120,7 +120,7 @@ class Question(msgspec.Struct, array_like=True, tag=True):
     arguments: bytes
 
 
-class Leaving(msgspec.Struct, array_like=True, tag=True):
+class Leaving(msgspec.Struct, array_like=True, tag=True, gc=False):
     """The process can't be trusted with another call, because of what a hook left behind."""
 
     reason: str

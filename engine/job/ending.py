@@ -26,7 +26,7 @@ from ..trial.state import Stage, TrialState
 from .report import TrialEnded
 
 
-class TrialEnd(msgspec.Struct, frozen=True, kw_only=True):
+class TrialEnd(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """How an execution ended."""
 
     scheduled: TrialScheduled

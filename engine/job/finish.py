@@ -19,7 +19,11 @@ async def finish_job(
     log: EventLog, record: JobRecord, trials: Iterable[str], wall_seconds: float | None
 ) -> None:
     """Append JobFinished over the trials' streams as they stand now."""
-    heads = [await _head(log, name) for name in sorted(trials)]
+    names = sorted(trials)
+    heads = [
+        Head(trial=name, version=head.version, hash=head.hash.hex())
+        for name, head in zip(names, await log.heads(list(map(stream_of, names))), strict=True)
+    ]
     listed: list[Head] | BlobRef = heads
     encoded = msgspec.json.encode(heads)
     if len(encoded) > INLINE_LIMIT:
@@ -32,8 +36,3 @@ async def finish_job(
             wall_seconds=None if wall_seconds is None else round(wall_seconds, 6),
         )
     )
-
-
-async def _head(log: EventLog, trial: str) -> Head:
-    head = await log.head(stream_of(trial))
-    return Head(trial=trial, version=head.version, hash=head.hash.hex())

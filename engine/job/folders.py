@@ -54,8 +54,8 @@ class TrialNames:
 
     async def _look(self, task: str) -> list[str]:
         names = list(dict.fromkeys(f"{task}__{self._ids.suffix()}" for _ in range(NAMES_TOGETHER)))
-        read = await self._log.read_each([trial_stream(name) for name in names], limit=1)
-        return [name for name, events in zip(names, read, strict=True) if not events]
+        heads = await self._log.heads([trial_stream(name) for name in names])
+        return [name for name, head in zip(names, heads, strict=True) if head.version == 0]
 
 
 async def unused_job(log: EventLog, clock: Clock, jobs_folder: Path) -> str:

@@ -15,7 +15,7 @@ from ..trial.state import Stage, TrialState
 Action = Literal["keep", "leave", "finish", "grade", "run"]
 
 
-class Execution(msgspec.Struct, frozen=True, kw_only=True):
+class Execution(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One try at a slot."""
 
     scheduled: TrialScheduled
@@ -27,7 +27,7 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     """Verifiers of its task whose checks may ask the apps."""
 
 
-class PlannedSlot(msgspec.Struct, frozen=True, kw_only=True):
+class PlannedSlot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What will be done about a slot."""
 
     slot: Slot

@@ -12,7 +12,9 @@ from ..trial.state import HookFailure
 Outcome: TypeAlias = Literal["scored", "unscored", "errored", "cancelled", "awaiting_review"]
 
 
-class JobOpened(msgspec.Struct, frozen=True, kw_only=True, tag_field="report", tag="job-opened"):
+class JobOpened(
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="report", tag="job-opened", gc=False
+):
     """A job began or goes on."""
 
     job: str
@@ -22,14 +24,16 @@ class JobOpened(msgspec.Struct, frozen=True, kw_only=True, tag_field="report", t
     resumed: bool
 
 
-class Notice(msgspec.Struct, frozen=True, kw_only=True, tag_field="report", tag="notice"):
+class Notice(msgspec.Struct, frozen=True, kw_only=True, tag_field="report", tag="notice", gc=False):
     """A warning or a line of news that belongs to no trial's result."""
 
     level: Literal["info", "warning", "error"]
     message: str
 
 
-class TrialBegan(msgspec.Struct, frozen=True, kw_only=True, tag_field="report", tag="trial-began"):
+class TrialBegan(
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="report", tag="trial-began", gc=False
+):
     """An execution began or was taken up again."""
 
     trial: str
@@ -38,7 +42,9 @@ class TrialBegan(msgspec.Struct, frozen=True, kw_only=True, tag_field="report", 
     stage: str
 
 
-class TrialEnded(msgspec.Struct, frozen=True, kw_only=True, tag_field="report", tag="trial-ended"):
+class TrialEnded(
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="report", tag="trial-ended", gc=False
+):
     """An execution finished, and its files are written."""
 
     trial: str
@@ -69,7 +75,9 @@ class TrialEnded(msgspec.Struct, frozen=True, kw_only=True, tag_field="report", 
     will_retry: bool = False
 
 
-class Progress(msgspec.Struct, frozen=True, kw_only=True, tag_field="report", tag="progress"):
+class Progress(
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="report", tag="progress", gc=False
+):
     """How far the job is."""
 
     slots: int
@@ -82,7 +90,9 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, tag_field="report", ta
     unscored: int
 
 
-class JobClosed(msgspec.Struct, frozen=True, kw_only=True, tag_field="report", tag="job-closed"):
+class JobClosed(
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="report", tag="job-closed", gc=False
+):
     """The job has ended, was interrupted, or was cancelled."""
 
     job: str

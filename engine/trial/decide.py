@@ -61,25 +61,25 @@ from ..errors import CommandRefused
 from .state import Stage, TrialState, evolve, fold
 
 
-class Record(msgspec.Struct, frozen=True):
+class Record(msgspec.Struct, frozen=True, gc=False):
     """These happened, in this order."""
 
     events: Sequence[TrialEvent]
 
 
-class Conclude(msgspec.Struct, frozen=True):
+class Conclude(msgspec.Struct, frozen=True, gc=False):
     """Nothing more will be tried: say what came of it, and finish."""
 
 
-class Score(msgspec.Struct, frozen=True):
+class Score(msgspec.Struct, frozen=True, gc=False):
     """All verdicts are in: say what they come to. The trial's end comes later."""
 
 
-class Cancel(msgspec.Struct, frozen=True):
+class Cancel(msgspec.Struct, frozen=True, gc=False):
     """End the execution as cancelled."""
 
 
-class Interrupt(msgspec.Struct, frozen=True):
+class Interrupt(msgspec.Struct, frozen=True, gc=False):
     """The execution stops here for now."""
 
     reason: str

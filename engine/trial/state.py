@@ -74,7 +74,7 @@ class Stage(IntEnum):
     FINISHED = 10
 
 
-class HookFailure(msgspec.Struct, frozen=True, kw_only=True):
+class HookFailure(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A verifier's hook that failed in a trial and earned it nothing; the first error of all."""
 
     verifier: str
@@ -84,7 +84,7 @@ class HookFailure(msgspec.Struct, frozen=True, kw_only=True):
     error: str
 
 
-class TrialState(msgspec.Struct, frozen=True, kw_only=True):
+class TrialState(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An execution as its events tell it."""
 
     stage: Stage = Stage.NEW

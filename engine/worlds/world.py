@@ -30,21 +30,21 @@ class AppFault(TrialogError):
         super().__init__(f"app {app!r}: {hook} raised {type(error).__name__}: {error}")
 
 
-class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An app's state at one moment."""
 
     state: Any
     control: str
 
 
-class WorldReset(msgspec.Struct, frozen=True, kw_only=True):
+class WorldReset(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A world that has just been made."""
 
     observation: Any
     apps: dict[str, Snapshot]
 
 
-class Acted(msgspec.Struct, frozen=True, kw_only=True):
+class Acted(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What came of an action. Exactly one of `observation` and `error` says it, unless both are
     null: an action may give nothing."""
 

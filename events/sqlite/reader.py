@@ -95,11 +95,9 @@ class Readers:
         )
         return self._names.recorded(db, rows.fetchall())
 
-    def each(
-        self, db: sqlite3.Connection, streams: Sequence[str], limit: int | None
-    ) -> list[list[RecordedEvent]]:
-        """The first events of some streams."""
-        return [self.stream(db, stream, 0, limit) for stream in streams]
+    def each(self, db: sqlite3.Connection, streams: Sequence[str]) -> list[list[RecordedEvent]]:
+        """All events of some streams."""
+        return [self.stream(db, stream, 0, None) for stream in streams]
 
     def range(self, db: sqlite3.Connection, after: int, until: int) -> list[RecordedEvent]:
         """The next events of the whole log."""
@@ -128,6 +126,10 @@ class Readers:
         """A stream's last version and hash."""
         found = db.execute(QUERY["head"], (stream,)).fetchone()
         return Head(0, first_previous(stream)) if found is None else Head(*found)
+
+    def heads(self, db: sqlite3.Connection, streams: Sequence[str]) -> list[Head]:
+        """The heads of some streams."""
+        return [self.head(db, stream) for stream in streams]
 
     def last(self, db: sqlite3.Connection) -> int:
         """The newest position."""

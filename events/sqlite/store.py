@@ -83,11 +83,13 @@ class SqliteLog:
         """A stream's events with versions above `after`."""
         return await self._readers.run(self._readers.stream, stream, after, limit)
 
-    async def read_each(
-        self, streams: Sequence[str], *, limit: int | None = None
-    ) -> list[list[RecordedEvent]]:
-        """The first events of each of these streams, in one hop to a thread."""
-        return await self._readers.run(self._readers.each, streams, limit)
+    async def heads(self, streams: Sequence[str]) -> list[Head]:
+        """The heads of these streams, in one hop to a thread."""
+        return await self._readers.run(self._readers.heads, streams)
+
+    async def read_each(self, streams: Sequence[str]) -> list[list[RecordedEvent]]:
+        """All events of each of these streams, in one hop to a thread."""
+        return await self._readers.run(self._readers.each, streams)
 
     def read_all(
         self, *, after: int = 0, until: int | None = None

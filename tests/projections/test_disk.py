@@ -12,6 +12,7 @@ import pytest
 from trialog.events.values import blob_ref
 from trialog.projections.disk import (
     PART,
+    PARTS,
     entries,
     exists,
     files_lock,
@@ -20,6 +21,7 @@ from trialog.projections.disk import (
     lock_path,
     place,
     put,
+    put_folder,
     walk,
 )
 from trialog.projections.errors import FilesUnwritable
@@ -90,6 +92,53 @@ def test_a_full_disk_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nu
 
     assert tmp_path / "a.txt" == caught.value.path
     assert os.strerror(number) == caught.value.reason
+    assert [] == entries(tmp_path)
+
+
+def test_a_folder_comes_with_all_its_files(tmp_path: Path) -> None:
+    """A new folder is there with its files at once; one that is there already is left alone."""
+    files = {"a.txt": b"x", "b.txt": b""}
+
+    assert put_folder(tmp_path / "job", "t", files)
+    assert not put_folder(tmp_path / "job", "t", {"a.txt": b"y"})
+
+    assert ["t/a.txt", "t/b.txt"] == list(walk(tmp_path / "job"))
+    assert files == {name: (tmp_path / "job/t" / name).read_bytes() for name in files}
+
+
+@pytest.mark.parametrize("left", ["folder", "file", "link"])
+def test_a_planted_folder_is_not_written_through(tmp_path: Path, left: str) -> None:
+    """What a killed writer, or anybody, left under the folder's first name goes."""
+    job, outside = tmp_path / "job", tmp_path / "outside"
+    job.mkdir()
+    outside.mkdir()
+    match left:
+        case "folder":
+            put(job, f"{PARTS}/half.txt", b"half")
+        case "file":
+            put(job, PARTS, b"half")
+        case _:
+            (job / PARTS).symlink_to(outside)
+
+    assert put_folder(job, "t", {"a.txt": b"x"})
+
+    assert ["t/a.txt"] == list(walk(job))
+    assert [] == entries(outside)
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
+def test_a_folder_that_fails_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Where the rename fails nothing is left of it; a full disk says so."""
+
+    def fail(*_: object) -> None:
+        raise OSError(number, "no")
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(FilesUnwritable if number == errno.ENOSPC else OSError):
+        put_folder(tmp_path, "t", {"a.txt": b"x"})
+
     assert [] == entries(tmp_path)
 
 
