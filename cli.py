@@ -26,6 +26,7 @@ from .engine.console.words import (
     Job,
     JobsDir,
     Json,
+    JudgeMaxCost,
     LayoutName,
     Log,
     MissingReward,
@@ -214,6 +215,7 @@ def run(
         bool | None,
         typer.Option("--strict-limits", help="Refuse limits that can't be set here."),
     ] = None,
+    judge_max_cost: JudgeMaxCost = None,
     in_process: Annotated[
         bool | None,
         typer.Option(
@@ -250,7 +252,8 @@ def run(
         "workspace_cap_mb": workspace_cap_mb,
         "missing_reward": missing_reward and missing_reward.value, "keep_sandbox": keep_sandbox,
         "verifier_sandbox": verifier_sandbox and verifier_sandbox.value,
-        "strict_limits": strict_limits, "in_process": in_process, "seed": seed,
+        "strict_limits": strict_limits, "judge_max_cost": judge_max_cost,
+        "in_process": in_process, "seed": seed,
     }  # fmt: skip
     return _await(
         run_trials, _request(json, verbose, log, jobs_dir), tasks or [], given,
@@ -269,6 +272,7 @@ def resume(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be done, and why.")
     ] = False,
+    judge_max_cost: JudgeMaxCost = None,
     env_file: EnvFile = None,
     agent_env: AgentEnv = None,
     verifier_env: VerifierEnv = None,
@@ -282,8 +286,8 @@ def resume(
 
     return _await(
         resume_trials, _request(json, verbose, log), job, only=only, dry_run=dry_run,
-        env_file=env_file, agent_env=agent_env or [], verifier_env=verifier_env or [],
-        secret_names=secret or [],
+        judge_max_cost=judge_max_cost, env_file=env_file, agent_env=agent_env or [],
+        verifier_env=verifier_env or [], secret_names=secret or [],
     )  # fmt: skip
 
 
@@ -519,6 +523,7 @@ def verifier_try(
     ] = False,
     tasks_root: TasksRoot = None,
     call_models: CallModels = False,
+    judge_max_cost: JudgeMaxCost = None,
     log: Log = None,
     json: Json = False,
     verbose: Verbose = 0,
@@ -528,7 +533,7 @@ def verifier_try(
 
     return _await(
         try_labels, _request(json, verbose, log), name, job, tasks_root=tasks_root, check=check,
-        call_models=call_models,
+        call_models=call_models, judge_max_cost=judge_max_cost,
     )  # fmt: skip
 
 
@@ -539,6 +544,7 @@ def verifier_apply(
     reason: Annotated[str | None, typer.Option(help="Why; it goes into the log.")] = None,
     tasks_root: TasksRoot = None,
     call_models: CallModels = False,
+    judge_max_cost: JudgeMaxCost = None,
     log: Log = None,
     json: Json = False,
     verbose: Verbose = 0,
@@ -548,7 +554,7 @@ def verifier_apply(
 
     return _await(
         apply_labels, _request(json, verbose, log), name, job, tasks_root=tasks_root,
-        reason=reason, call_models=call_models,
+        reason=reason, call_models=call_models, judge_max_cost=judge_max_cost,
     )  # fmt: skip
 
 

@@ -16,7 +16,15 @@ from .agents import agent_name
 from .errors import ConfigError
 from .job.config import JobConfig
 
-__all__ = ("check_only", "is_sweep", "parameter_rows", "read_sweep", "resolve", "split_tasks")
+__all__ = (
+    "check_dollars",
+    "check_only",
+    "is_sweep",
+    "parameter_rows",
+    "read_sweep",
+    "resolve",
+    "split_tasks",
+)
 
 _SWEEP_KEYS = tuple(
     name for name in JobConfig.__struct_fields__ if name not in {"agent_env", "verifier_env"}
@@ -163,7 +171,7 @@ def _check_ranges(config: JobConfig) -> None:
             raise ConfigError(f"must be at least 1, found {value}", key=name)
     if config.retries < 0:
         raise ConfigError(f"must be at least 0, found {config.retries}", key="retries")
-    for name in ("timeout_multiplier", "cpus"):
+    for name in ("timeout_multiplier", "cpus", "judge_max_cost"):
         ratio: float | None = getattr(config, name)
         if ratio is not None and not (0 < ratio < math.inf):
             raise ConfigError(f"must be above 0, found {ratio:g}", key=name)
@@ -212,6 +220,12 @@ def check_only(word: str | None) -> None:
     """Check the value of ``resume --only``."""
     if word is not None:
         check_category(word, "--only", ("unscored", "errored"))
+
+
+def check_dollars(limit: float | None) -> None:
+    """Check the value of ``--judge-max-cost``."""
+    if limit is not None and not 0 < limit < math.inf:
+        raise ConfigError(f"must be above 0, found {limit:g}", key="--judge-max-cost")
 
 
 def _nearest(word: str, known: Sequence[str]) -> str | None:

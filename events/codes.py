@@ -393,8 +393,8 @@ CATEGORIES: dict[str, Category] = {
         "infrastructure",
     ),
     "judge_cost_limit": Category(
-        "The judges' cost limit was reached, or can't be held, so a judge was not asked.",
-        "Raise the limit, then `trialog resume JOB`.",
+        "A cost limit on judges was reached, or can't be held, so a judge was not asked.",
+        "Raise it: `trialog resume JOB --judge-max-cost USD`, or max_cost in verifier.yaml.",
         "user",
     ),
     "cancelled": Category(

@@ -90,7 +90,10 @@ class DeterministicVerifier:
 
 
 class AgentVerifier:
-    """A model as judge: it scores the episode against criteria."""
+    """A model as judge: it scores the episode against criteria.
+
+    `max_cost`, in US dollars, is what judging one trial may cost; no call is made past it.
+    """
 
     kind: Literal["agent"] = "agent"
 
@@ -105,6 +108,7 @@ class AgentVerifier:
         version: str = "0.1.0",
         weight: float = 1.0,
         timeout_sec: float = 60.0,
+        max_cost: float | None = None,
     ) -> None:
         self.name = name
         self.model = model
@@ -114,9 +118,12 @@ class AgentVerifier:
         self.version = version
         self.weight = weight
         self.timeout_sec = timeout_sec
+        self.max_cost = max_cost
         check_criteria(name, self.criteria)
         if samples < 1:
             raise ConfigError(f"verifier {name!r}: samples is {samples}; it must be 1 or more")
+        if max_cost is not None and not 0 < max_cost < math.inf:
+            raise ConfigError(f"verifier {name!r}: max_cost is {max_cost}; it must be above 0")
 
 
 class HumanVerifier:

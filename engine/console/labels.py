@@ -20,9 +20,10 @@ from ...events.log import EventLog
 from ...projections.writer import JobFiles
 from ..authoring.verifiers import AgentVerifier
 from ..environment import find_secrets
+from ..errors import ConfigError
 from ..hooks.pool import HookPool
 from ..judges.client import JudgeClient, open_client
-from ..judges.judge import JudgeResult, judge, recorded_judge
+from ..judges.judge import CostLimit, JudgeResult, judge, recorded_judge
 from ..labels.applying import apply_verifier, label_of
 from ..labels.current import (
     CurrentVerifier,
@@ -38,6 +39,7 @@ from ..labels.trying import Tools, chosen_trials, refuse_script, try_verifier
 from ..location import job_folder
 from ..redact import Redactor
 from ..redacting_log import redacting
+from ..settings import check_dollars
 from .failure import EXIT_FAILED, EXIT_OK
 from .label_report import LabelReport
 from .session import Request, Session, opened
@@ -58,6 +60,21 @@ class _Work(NamedTuple):
     tasks: dict[str, JobTask | None]
 
 
+class _Calling(NamedTuple):
+    """Judges' models are called, within a limit where there is one."""
+
+    limit: CostLimit | None
+
+
+def _calling(call_models: bool, dollars: float | None) -> _Calling | None:
+    check_dollars(dollars)
+    if call_models:
+        return _Calling(None if dollars is None else CostLimit(dollars))
+    if dollars is not None:
+        raise ConfigError("no model is called without --call-models", key="--judge-max-cost")
+    return None
+
+
 async def try_labels(
     request: Request,
     name: str,
@@ -66,13 +83,15 @@ async def try_labels(
     tasks_root: Path | None,
     check: bool,
     call_models: bool,
+    judge_max_cost: float | None = None,
 ) -> int:
     """``trialog verifier try``; gives the exit code."""
     terminal = request.terminal
+    calling = _calling(call_models, judge_max_cost)
     report = LabelReport(request.terminal, name)
     async with (
         opened(request, job) as session,
-        _work(session, session.log, name, job, tasks_root, call_models) as work,
+        _work(session, session.log, name, job, tasks_root, calling) as work,
     ):
         terminal.message(_about(work))
         report.each = len(work.trials) <= SHOWN
@@ -92,15 +111,17 @@ async def apply_labels(
     tasks_root: Path | None,
     reason: str | None,
     call_models: bool,
+    judge_max_cost: float | None = None,
 ) -> int:
     """``trialog verifier apply``; gives the exit code."""
     terminal = request.terminal
+    calling = _calling(call_models, judge_max_cost)
     report = LabelReport(request.terminal, name)
     secrets = find_secrets((), request.environ, {})
     terminal.hide(secrets)
     async with opened(request, job, readonly=False) as session:
         log = redacting(session.log, Redactor(secrets))
-        async with _work(session, log, name, job, tasks_root, call_models) as work:
+        async with _work(session, log, name, job, tasks_root, calling) as work:
             label = label_of(work.verifier, author=_author(), reason=reason)
             terminal.message(_about(work))
             report.each = len(work.trials) <= SHOWN
@@ -130,7 +151,12 @@ def _author() -> str:
 
 @asynccontextmanager
 async def _work(
-    session: Session, log: EventLog, name: str, job: str, tasks_root: Path | None, call_models: bool
+    session: Session,
+    log: EventLog,
+    name: str,
+    job: str,
+    tasks_root: Path | None,
+    calling: _Calling | None,
 ) -> AsyncGenerator[_Work]:
     """What a verifier needs to be run on a job's stored trials."""
     request = session.request
@@ -152,7 +178,7 @@ async def _work(
                 name, found.started.tasks, tasks, log.blobs, Path(scratch.name)
             )
         hooks = await stack.enter_async_context(HookPool())
-        judging = _judging(session, log, call_models, stack)
+        judging = _judging(session, log, calling, stack)
         yield _Work(
             verifier,
             Tools(log=log, hooks=hooks, judging=judging),
@@ -161,7 +187,9 @@ async def _work(
         )
 
 
-def _judging(session: Session, log: EventLog, call_models: bool, stack: AsyncExitStack) -> Judging:
+def _judging(
+    session: Session, log: EventLog, calling: _Calling | None, stack: AsyncExitStack
+) -> Judging:
     redactor = Redactor(find_secrets((), session.request.environ, {}))
     limiter = anyio.CapacityLimiter(4)
     clients: list[JudgeClient] = []
@@ -180,12 +208,14 @@ def _judging(session: Session, log: EventLog, call_models: bool, stack: AsyncExi
                 client = open_client(session.request.environ)
                 clients.append(await stack.enter_async_context(client))
         assert trial.episode is not None
+        assert calling is not None
         return await judge(
             verifier, trial.episode, clients[0], digest=digest, blobs=log.blobs,
-            clock=SystemClock(), limiter=limiter, redact=redactor.text, applied=applied,
+            clock=SystemClock(), limiter=limiter, cost_limit=calling.limit,
+            redact=redactor.text, applied=applied,
         )  # fmt: skip
 
-    return call if call_models else read_again
+    return call if calling is not None else read_again
 
 
 def _about(work: _Work) -> str:

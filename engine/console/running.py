@@ -22,7 +22,7 @@ from ..location import job_started
 from ..projects.project import project_defaults
 from ..sandbox.choose import choose
 from ..sandbox.protocol import SandboxBackend
-from ..settings import check_only, read_sweep, resolve, split_tasks
+from ..settings import check_dollars, check_only, read_sweep, resolve, split_tasks
 from ..tasks.model import Task
 from .chosen import choose_tasks
 from .conclusion import conclude
@@ -201,10 +201,17 @@ def _tell_changes(
 
 
 async def resume_trials(
-    request: Request, job: str, *, only: str | None, dry_run: bool, **variables_given: Any
+    request: Request,
+    job: str,
+    *,
+    only: str | None,
+    dry_run: bool,
+    judge_max_cost: float | None = None,
+    **variables_given: Any,
 ) -> int:
     """``trialog resume``; gives the exit code."""
     check_only(only)
+    check_dollars(judge_max_cost)
     variables = await to_thread.run_sync(
         partial(read_variables, request.environ, **variables_given)
     )
@@ -227,7 +234,9 @@ async def resume_trials(
         try:
             services = services_of(session, backend, variables)
             with JobWatch(request.terminal, unescape(started.config)) as watch:
-                result = await resume_job(services, name, watch, only=only)
+                result = await resume_job(
+                    services, name, watch, only=only, judge_max_cost=judge_max_cost
+                )
             return await conclude(session, result, watch, resumed=True)
         finally:
             await backend.aclose()

@@ -19,6 +19,7 @@ __all__ = (
     "Job",
     "JobsDir",
     "Json",
+    "JudgeMaxCost",
     "LayoutName",
     "Log",
     "MissingReward",
@@ -97,6 +98,12 @@ TasksRoot = Annotated[
 CallModels = Annotated[
     bool,
     typer.Option("--call-models", help="Ask judges anew; else their recorded replies are read."),
+]
+JudgeMaxCost = Annotated[
+    float | None,
+    typer.Option(
+        metavar="USD", help="What model judges may cost together, in US dollars. [no limit]"
+    ),
 ]
 AsOf = Annotated[
     str | None,

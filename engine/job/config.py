@@ -65,6 +65,8 @@ class JobConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Where test scripts run; null: as each task says."""
     keep_sandbox: bool = False
     strict_limits: bool = False
+    judge_max_cost: float | None = None
+    """US dollars that all model judges of the job may cost together."""
     in_process: bool = True
     """Apps of environments run in the engine's own process; else in a sandbox of their own."""
     start_timeout_sec: float = 120.0

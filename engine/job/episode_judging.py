@@ -152,7 +152,7 @@ class EpisodeJudging:
             result = await judge(
                 verifier, self._episode.data(), client, digest=digest, blobs=job.log.blobs,
                 clock=job.clock, limiter=job.judges.slots(verifier.model),
-                redact=job.redactor.text,
+                cost_limit=job.judges.cost_limit, redact=job.redactor.text,
             )  # fmt: skip
         self._episode.told(*result.events, result.verdict, *result.warnings)
         await self._history.settle()

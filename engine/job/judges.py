@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import anyio
 
 from ..judges.client import JudgeClient, JudgeUnavailable, open_client
+from ..judges.judge import CostLimit
 from .episode_task import EpisodeTask
 
 CALLS_AT_ONCE = 8
@@ -17,9 +18,17 @@ CALLS_AT_ONCE = 8
 class Judges:
     """Made once a job."""
 
-    def __init__(self, client: JudgeClient | None, error: JudgeUnavailable | None = None) -> None:
+    def __init__(
+        self,
+        client: JudgeClient | None,
+        error: JudgeUnavailable | None = None,
+        *,
+        cost_limit: CostLimit | None = None,
+    ) -> None:
         self._client = client
         self._error = error
+        self.cost_limit = cost_limit
+        """What they may cost together; null: no limit but each judge's own."""
         self._slots: dict[str, anyio.CapacityLimiter] = {}
 
     def client(self) -> JudgeClient:
@@ -35,16 +44,21 @@ class Judges:
 
 @asynccontextmanager
 async def open_judges(
-    tasks: Iterable[object], environ: Mapping[str, str], given: JudgeClient | None
+    tasks: Iterable[object],
+    environ: Mapping[str, str],
+    given: JudgeClient | None,
+    *,
+    cost_limit: CostLimit | None = None,
 ) -> AsyncGenerator[Judges]:
     """The judges that these tasks need; where no client can be had, each judge says why."""
     needed = any(isinstance(task, EpisodeTask) and task.judges for task in tasks)
     if given is not None or not needed:
-        yield Judges(given)
+        yield Judges(given, cost_limit=cost_limit)
         return
     async with AsyncExitStack() as stack:
         try:
-            judges = Judges(await stack.enter_async_context(open_client(environ)))
+            client = await stack.enter_async_context(open_client(environ))
+            judges = Judges(client, cost_limit=cost_limit)
         except JudgeUnavailable as error:
             judges = Judges(None, error)
         yield judges

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import cast
 
 import msgspec
@@ -56,6 +57,8 @@ class JobPlan(msgspec.Struct, frozen=True, kw_only=True):
     """By the slot's key. Of slots that are done with, only what they are called is kept."""
     images: dict[str, str]
     """The image digest that each task has run with, by the task's name."""
+    judge_cost: float = 0.0
+    """US dollars that model judges have cost, as far as it is known."""
 
 
 async def plan(log: EventLog, job: JobState, only: str | None) -> JobPlan:
@@ -65,6 +68,7 @@ async def plan(log: EventLog, job: JobState, only: str | None) -> JobPlan:
     planned: list[PlannedSlot] = []
     executions: dict[str, list[Execution]] = {}
     images: dict[str, str] = {}
+    costs: list[float] = []
     asking = {task.task: task.asking for task in job.started.tasks}
     for slot in job_state.slots(config, [task.task for task in job.started.tasks]):
         key = slot_key(slot)
@@ -73,6 +77,7 @@ async def plan(log: EventLog, job: JobState, only: str | None) -> JobPlan:
             for scheduled in job.executions.get(key, [])
         ]
         for execution in tries:
+            costs.append(execution.state.judge_cost)
             sandbox = execution.state.sandbox
             if sandbox is not None and sandbox.image_digest is not None:
                 images[slot.task] = sandbox.image_digest
@@ -80,4 +85,4 @@ async def plan(log: EventLog, job: JobState, only: str | None) -> JobPlan:
         executions[key] = tries
         if planned[-1].action in ("keep", "leave"):
             executions[key] = [forget(execution) for execution in tries]
-    return JobPlan(slots=planned, executions=executions, images=images)
+    return JobPlan(slots=planned, executions=executions, images=images, judge_cost=math.fsum(costs))

@@ -117,9 +117,10 @@ async def plan_resume(services: Services, job: str, *, only: str | None) -> list
 
 
 async def resume_job(
-    services: Services, job: str, watch: Watcher, *, only: str | None = None
-) -> JobResult:
-    """Go on with a job from what the log has of it.
+    services: Services, job: str, watch: Watcher, *, only: str | None = None,
+    judge_max_cost: float | None = None,
+) -> JobResult:  # fmt: skip
+    """Go on with a job from what the log has of it; `judge_max_cost` replaces the job's own.
 
     Raises CommandRefused for a job that is not there, JobLocked for one that runs.
     """
@@ -129,6 +130,8 @@ async def resume_job(
         state = await load_job(log, job)
         assert state.started is not None
         config = config_of(state.started)
+        limit = judge_max_cost or state.judge_max_cost or config.judge_max_cost
+        config = replace(config, judge_max_cost=limit)
         scripted = any(task.layout != "project" for task in state.started.tasks)
         agents = await open_agents(state.started, config, log.blobs) if scripted else {}
         planned = await plan(log, state, only)
@@ -139,7 +142,12 @@ async def resume_job(
         if state.finished and not {"run", "grade", "finish"} & actions.keys():
             watch(Notice(level="info", message="nothing is left to do"))
             return await _only_files(services, state.started, planned, watch)
-        await record.tell(JobResumed(plan=actions, pid=os.getpid(), host=socket.gethostname()))
+        await record.tell(
+            JobResumed(
+                plan=actions, pid=os.getpid(), host=socket.gethostname(),
+                judge_max_cost=judge_max_cost,
+            )
+        )  # fmt: skip
         return await Session(
             services=services, config=config, started=state.started, record=record, plan=planned,
             agents=agents, watch=watch, since=state.version, resumed=True,

@@ -17,6 +17,7 @@ from ..agents import Agent
 from ..environment import is_secret_name
 from ..errors import JobStopped, SandboxError
 from ..hooks.protocol import Hooks
+from ..judges.judge import CostLimit
 from ..reaper import Reaper, reaper
 from ..redact import Redactor
 from ..redacting_log import redacted, redacting
@@ -102,7 +103,12 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
                 open_worlds(tasks.values(), self.config, services.worlds, scratch) as worlds,
                 open_hooks(tasks.values(), services.hooks) as hooks,
                 reaper(deadline=self.config.stop_timeout_sec) as removal,
-                open_judges(tasks.values(), services.environ, services.judge_client) as judges,
+                open_judges(
+                    tasks.values(),
+                    services.environ,
+                    services.judge_client,
+                    cost_limit=self._judge_limit(),
+                ) as judges,
             ):
                 context = self._context(
                     files, interruption, removal, scratch, tasks, judges, hooks, worlds
@@ -125,6 +131,11 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
         return JobResult(
             job=job, folder=self.folder, summary=summary, interrupted=interruption.interrupted
         )
+
+    def _judge_limit(self) -> CostLimit | None:
+        """What the job's judges may still cost; what they have cost so far counts."""
+        dollars = self.config.judge_max_cost
+        return None if dollars is None else CostLimit(dollars, spent=self.plan.judge_cost)
 
     async def _tasks(self, scratch: Path) -> dict[str, TaskInJob | EpisodeTask]:
         services = self.services

@@ -41,6 +41,8 @@ class JobState(msgspec.Struct, kw_only=True):
     cancelled: bool = False
     """And not resumed since."""
     finished: bool = False
+    judge_max_cost: float | None = None
+    """As a resume set it; null where none did."""
 
 
 def evolve(state: JobState, event: JobEvent) -> JobState:
@@ -55,6 +57,7 @@ def evolve(state: JobState, event: JobEvent) -> JobState:
             state.abandoned.add(event.trial)
         case JobResumed():
             state.finished = False
+            state.judge_max_cost = event.judge_max_cost or state.judge_max_cost
         case JobCancelled():
             state.cancelled = True
         case JobFinished():

@@ -46,11 +46,15 @@ class CostLimit:
     """What judges may cost together, by the endpoint's own figures.
 
     Calls that are under way when it is reached are let end, so their costs may go past it.
+    `spent` is what they have cost before, `whose` says in words whose limit it is.
     """
 
-    def __init__(self, dollars: float) -> None:
+    def __init__(
+        self, dollars: float, *, spent: float = 0.0, whose: str = "the judges' cost limit"
+    ) -> None:
         self.dollars = dollars
-        self.spent = 0.0
+        self.spent = spent
+        self._whose = whose
         self._unknown = False
 
     def add(self, usage: Usage) -> None:
@@ -70,7 +74,7 @@ class CostLimit:
             )
         if self.spent >= self.dollars:
             raise CallFailed(
-                f"the judges' cost limit of ${self.dollars:g} is reached (${self.spent:.4f} spent)",
+                f"{self._whose} of ${self.dollars:g} is reached (${self.spent:.4f} spent)",
                 "cost_limit",
             )
 
@@ -92,15 +96,18 @@ async def judge(
 
     `digest` is the verifier's own. `limiter` bounds the calls to its model at any one time;
     waiting for it is not counted in `timeout_sec`, which each sample has for all that it takes.
+    `cost_limit` is shared with other judges; the verifier's own `max_cost` holds besides.
     `redact` takes secrets out of replies before they are read, so that a replay reads the same;
     pass the job's `Redactor.text`. `applied` is the VerifierApplied event that the replies belong
     to. Never raises for what model or endpoint do.
     """
     began = clock.monotonic()
+    limits = [] if cost_limit is None else [cost_limit]
+    if verifier.max_cost is not None:
+        limits.append(CostLimit(verifier.max_cost, whose=f"the max_cost of {verifier.name!r}"))
     asking = _Asking(
-        verifier, Prompt(verifier, episode), client, blobs, clock, limiter, cost_limit, redact,
-        applied,
-    )  # fmt: skip
+        verifier, Prompt(verifier, episode), client, blobs, clock, limiter, limits, redact, applied
+    )
     heard: list[Heard] = []
 
     async def sample(number: int) -> None:
@@ -163,7 +170,7 @@ class _Asking:
 
     def __init__(
         self, verifier: AgentVerifier, prompt: Prompt, client: JudgeClient, blobs: BlobStore,
-        clock: Clock, limiter: anyio.CapacityLimiter | None, cost_limit: CostLimit | None,
+        clock: Clock, limiter: anyio.CapacityLimiter | None, limits: Sequence[CostLimit],
         redact: Callable[[str], str], applied: str | None,
     ) -> None:  # fmt: skip
         self._verifier = verifier
@@ -173,7 +180,7 @@ class _Asking:
         self._blobs = blobs
         self._clock = clock
         self._limiter = limiter
-        self._cost_limit = cost_limit
+        self._limits = limits
         self._redact = redact
         self._applied = applied
 
@@ -205,13 +212,13 @@ class _Asking:
         async with AsyncExitStack() as stack:
             if self._limiter is not None:
                 await stack.enter_async_context(self._limiter)
-            if self._cost_limit is not None:
-                self._cost_limit.check()
+            for limit in self._limits:
+                limit.check()
             began = self._clock.monotonic()
             with anyio.move_on_after(max(left, 0.0)):
                 reply = await self._client.ask(self._verifier.model, messages, self._prompt.schema)
-                if self._cost_limit is not None:
-                    self._cost_limit.add(reply.usage)
+                for limit in self._limits:
+                    limit.add(reply.usage)
                 return reply, round(self._clock.monotonic() - began, 6)
         raise CallFailed(
             f"no reply within the {self._verifier.timeout_sec:g} s that a sample has",

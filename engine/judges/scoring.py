@@ -86,7 +86,9 @@ def conclude(
     warnings = _changed_model(verifier, heard)
     if malformed or not valid:
         error, category, infrastructure = (
-            _malformed(malformed[0], heard, len(samples)) if malformed else _lost(lost)
+            _malformed(malformed[0], heard, len(samples))
+            if malformed
+            else _lost(lost, own_limit=_past_own_limit(verifier, usage))
         )
         failed = VerifierFailed(
             verifier=verifier.name,
@@ -239,12 +241,21 @@ def _malformed(sample: _Sample, heard: Sequence[Heard], asked: int) -> tuple[str
     return error, "judge_malformed", False
 
 
-def _lost(lost: Sequence[_Sample]) -> tuple[str, str, bool]:
-    """Every sample was lost: whether the judge can be had at all, and who is at fault."""
+def _past_own_limit(verifier: AgentVerifier, usage: Usage | None) -> bool:
+    if verifier.max_cost is None or usage is None or not usage.model_calls:
+        return False
+    return usage.cost_usd is None or usage.cost_usd >= verifier.max_cost
+
+
+def _lost(lost: Sequence[_Sample], *, own_limit: bool) -> tuple[str, str, bool]:
+    """Every sample was lost: whether the judge can be had at all, and who is at fault.
+
+    A limit of the verifier's own would be reached again, so it is the verifier's fault.
+    """
     failures = [sample.last.event.failure for sample in lost]
     error = f"the judge gave no reply: {lost[0].last.event.error}"
     if all(failure == "cost_limit" for failure in failures):
-        return error, "judge_cost_limit", True
+        return error, "judge_cost_limit", not own_limit
     if all(failure == "unavailable" for failure in failures):
         return error, "judge_unavailable", True
     return error, "judge_failed", not all(failure == "rejected" for failure in failures)

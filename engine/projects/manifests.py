@@ -224,7 +224,7 @@ def _hooks(fields: Fields, root: Path, manifest: VerifierManifest) -> VerifierMa
             "check",
         )
     fields.refuse(
-        ("model", "instructions", "criteria", "samples"),
+        ("model", "instructions", "criteria", "samples", "max_cost"),
         "only for verifiers of the kind agent or human",
     )
     return msgspec.structs.replace(manifest, check=check, reward=reward, hindsight=hindsight)
@@ -250,11 +250,13 @@ def _rubric(fields: Fields, manifest: VerifierManifest) -> VerifierManifest:
     fields.refuse(_HOOKS, "only for verifiers of the kind deterministic")
     model = None
     samples = 1
+    max_cost = None
     if manifest.kind == "agent":
         model = fields.required("model", "it says which model judges")
         samples = fields.whole("samples") or 1
+        max_cost = fields.positive("max_cost")
     else:
-        fields.refuse(("model", "samples", "timeout_sec"), "not for people")
+        fields.refuse(("model", "samples", "max_cost", "timeout_sec"), "not for people")
     instructions = fields.required("instructions", "they say how the work is judged")
     criteria: list[RubricCriterion] = []
     for each in fields.fields("criteria"):
@@ -274,6 +276,7 @@ def _rubric(fields: Fields, manifest: VerifierManifest) -> VerifierManifest:
         instructions=instructions or "",
         criteria=criteria,
         samples=samples,
+        max_cost=max_cost,
     )
 
 

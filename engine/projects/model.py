@@ -93,6 +93,8 @@ class VerifierManifest(Manifest, frozen=True, kw_only=True):
     instructions: str = ""
     criteria: list[RubricCriterion] = []
     samples: int = 1
+    max_cost: float | None = None
+    """US dollars that judging one trial may cost."""
 
     @property
     def scores(self) -> bool:

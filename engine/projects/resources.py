@@ -202,6 +202,7 @@ def _rubric(manifest: VerifierManifest) -> Verifier:
         instructions=manifest.instructions,
         criteria=manifest.criteria,
         samples=manifest.samples,
+        max_cost=manifest.max_cost,
         version=manifest.version,
         weight=manifest.weight,
         timeout_sec=manifest.timeout_sec,

@@ -170,6 +170,7 @@ class _Writer:
             values = {
                 "model": getattr(verifier, "model", None),
                 "samples": getattr(verifier, "samples", None),
+                "max_cost": getattr(verifier, "max_cost", None),
                 "timeout_sec": getattr(verifier, "timeout_sec", None),
                 "instructions": verifier.instructions,
                 "criteria": [msgspec.to_builtins(each) for each in verifier.criteria],

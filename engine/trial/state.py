@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from enum import IntEnum
 from functools import partial
@@ -53,6 +54,7 @@ from ...events.kinds import (
     WorkspaceHardened,
     WorkspaceSaved,
 )
+from ...events.kinds.parts import Usage
 
 
 class Stage(IntEnum):
@@ -113,6 +115,8 @@ class TrialState(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An environment's episode is recorded to its end: verifiers need nothing else."""
     hook_failures: tuple[HookFailure, ...] = ()
     """One a verifier and hook; of labels that were applied later none."""
+    judge_cost: float = 0.0
+    """US dollars that its judges have cost, as far as it is known."""
     tools: int = 0
     """Actions that a tool call asked for."""
     warnings: tuple[str, ...] = ()
@@ -202,6 +206,8 @@ def evolve(state: TrialState, event: TrialEvent) -> TrialState:
             return replace(tampered=state.tampered + 1)
         case SandboxRemoved():
             return replace(kept=state.kept or event.kept)
+        case JudgeSampled(applied=None, usage=Usage(cost_usd=float(cost))):
+            return replace(judge_cost=math.fsum((state.judge_cost, cost)))
         case StepRewardFailed(applied=None) | HindsightFailed(applied=None):
             return replace(hook_failures=_failed(state.hook_failures, event))
         case WarningRaised():

@@ -89,6 +89,8 @@ class JobResumed(Payload, frozen=True, kw_only=True):
     """How many slots each action was planned for."""
     pid: int
     host: str
+    judge_max_cost: float | None = None
+    """The new limit in US dollars on what judges may cost; null where it stays as it was."""
 
 
 class JobInterrupted(Payload, frozen=True, kw_only=True):

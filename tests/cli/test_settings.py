@@ -110,6 +110,7 @@ def test_parameter_rows() -> None:
         ({"timeout_multiplier": float("inf")}, "timeout_multiplier: must be above 0"),
         ({"timeout_multiplier": float("nan")}, "timeout_multiplier: must be above 0"),
         ({"cpus": -0.5}, "cpus: must be above 0"),
+        ({"judge_max_cost": 0.0}, "judge_max_cost: must be above 0"),
         ({"agents": ["orcale"]}, "unknown agent 'orcale'; did you mean oracle?"),
         ({"agents": ["gpt"]}, "unknown agent 'gpt'; known are oracle, nop and command:PATH"),
         ({"agents": ["command:/no/such"]}, "there is no program '/no/such'"),

@@ -22,12 +22,13 @@ from trialog.engine.job.config import JobConfig
 from trialog.engine.job.episode_loading import pack_episode_task
 from trialog.engine.job.episode_task import EpisodeTask
 from trialog.engine.job.policies import PolicyAgent
-from trialog.engine.judges.client import CallFailed
+from trialog.engine.judges.client import CallFailed, Reply
 from trialog.engine.people.decide import Scores, Submission
 from trialog.engine.people.submit import submit
 from trialog.engine.people.waiting import waiting
 from trialog.engine.projects.project import load_project
 from trialog.engine.projects.template import init_project
+from trialog.events.kinds.parts import Usage
 from trialog.events.log import EventLog
 from trialog.events.open import memory_log
 
@@ -407,3 +408,23 @@ async def test_a_check_that_asks_needs_its_world(tmp_path: Path) -> None:
             assert "world_gone" in after[stream][-2].data
             assert len(after) == 3  # another execution of that slot
     assert met
+
+
+async def test_judges_cost_no_more_than_the_job_allows(tmp_path: Path) -> None:
+    """The job's limit holds over all trials and resumes; a resume may raise it, and that holds."""
+    task = await to_thread.run_sync(lambda: project(tmp_path / "project", judge=True))
+    priced = Reply(text=GOOD, usage=Usage(model_calls=1, cost_usd=0.25))
+    config = msgspec.structs.replace(CONFIG, attempts=4, judge_max_cost=0.3)
+    client = FakeClient(*[priced] * 8)
+    async with memory_log() as log:
+        given = msgspec.structs.replace(made(log, tmp_path, task), judge_client=client)
+        result = await run_job(given, config, [task], Watched())
+        assert (result.summary["counts"]["scored"], result.summary["counts"]["unscored"]) == (2, 2)
+        again = await resume_job(given, result.job, Watched())
+        assert again.summary["counts"]["scored"] == 2  # what was spent before counts
+        assert len(client.replies) == 6
+        raised = await resume_job(given, result.job, Watched(), judge_max_cost=0.6)
+        assert raised.summary["counts"]["scored"] == 3
+        last = await resume_job(given, result.job, Watched())
+        assert last.summary["counts"]["scored"] == 3  # still 0.6, of which 0.75 is spent
+        assert len(client.replies) == 5

@@ -377,6 +377,40 @@ async def test_no_call_is_made_past_the_cost_limit() -> None:
     assert 1 == len(client.replies)
 
 
+async def test_a_judges_own_limit_is_for_one_trial() -> None:
+    """Its max_cost ends its calls in one trial, begins anew in the next, and is its own fault."""
+    one = {"limiter": anyio.CapacityLimiter(1), "cost_limit": CostLimit(9.0)}
+    client = FakeClient(*[priced(0.2)] * 4)
+    for _ in range(2):
+        result = await judged(verifier(samples=3, max_cost=0.3), client, **one)
+        assert scored(result).samples == [1.0, 1.0]
+        assert "the max_cost of 'quality' of $0.3 is reached" in str(result.events[2].error)
+    assert not client.replies
+
+    malformed = msgspec.structs.replace(priced(0.5), text="no")
+    client = FakeClient(malformed, malformed)
+    beyond = failed(await judged(verifier(max_cost=0.3), client, **one))
+    assert ("judge_cost_limit", False) == (beyond.category, beyond.infrastructure)
+    assert 1 == len(client.replies)
+    unknown = failed(
+        await judged(
+            verifier(max_cost=0.3),
+            FakeClient(msgspec.structs.replace(priced(None), text="no")),
+            **one,
+        )
+    )
+    assert ("judge_cost_limit", False) == (unknown.category, unknown.infrastructure)
+
+
+async def test_the_jobs_limit_is_not_the_verifiers_fault() -> None:
+    """Where the job's limit is reached first, a higher one helps, whatever the judge's own is."""
+    limit = CostLimit(1.0, spent=1.0)
+    client = FakeClient(priced(0.1))
+    result = failed(await judged(verifier(max_cost=5.0), client, cost_limit=limit))
+    assert ("judge_cost_limit", True) == (result.category, result.infrastructure)
+    assert 1 == len(client.replies)
+
+
 async def test_a_cost_limit_is_not_held_by_guessing() -> None:
     """Where the endpoint does not say what a call costs, the limit ends the calls, and says so."""
     client = FakeClient(priced(None), priced(None))

@@ -48,6 +48,7 @@ def test_a_project_in_order(make: Make) -> None:
             ),
             "verifiers/judge/verifier.yaml": (
                 "name: judge\nkind: agent\nmodel: m\ninstructions: Judge.\nsamples: 3\n"
+                "max_cost: 0.5\n"
                 "timeout_sec: 9\n" + RUBRIC
             ),
             "verifiers/people/verifier.yaml": (
@@ -76,7 +77,7 @@ def test_a_project_in_order(make: Make) -> None:
     judge, people = (each.verifier for each in task.verifiers[1:])
     assert isinstance(judge, AgentVerifier)
     assert isinstance(people, HumanVerifier)
-    assert (judge.model, judge.samples, judge.timeout_sec) == ("m", 3, 9)
+    assert (judge.model, judge.samples, judge.timeout_sec, judge.max_cost) == ("m", 3, 9, 0.5)
     [criterion] = judge.criteria
     assert (criterion.weight, criterion.max_score, criterion.blocker) == (2, 5, True)
     assert (people.weight, people.criteria) == (2, judge.criteria)
@@ -165,6 +166,9 @@ def test_a_project_is_found_upward(make: Make, tmp_path: Path) -> None:
         ("verifiers/reached/verifier.yaml",
          "name: reached\ncheck: verify.py:check\nmodel: x\n",
          ["verifiers/reached/verifier.yaml:3: model: only for verifiers of the kind agent or "
+          "human"]),
+        ("verifiers/reached/verifier.yaml", "name: reached\ncheck: verify.py:check\nmax_cost: 1\n",
+         ["verifiers/reached/verifier.yaml:3: max_cost: only for verifiers of the kind agent or "
           "human"]),
         ("verifiers/reached/verifier.yaml", "name: reached\ncheck: []\n",
          ["verifiers/reached/verifier.yaml:2: check: a command needs at least one word"]),

@@ -173,7 +173,9 @@ def test_all_kinds(tmp_path: Path) -> None:
     task = Task(
         "all",
         verifiers=[
-            AgentVerifier("judge", model="m", instructions="i", criteria=rubric, samples=2),
+            AgentVerifier(
+                "judge", model="m", instructions="i", criteria=rubric, samples=2, max_cost=0.5
+            ),
             HumanVerifier("people", instructions="i", criteria=rubric, weight=2.0),
             DeterministicVerifier("sum", check=total_reward, reward=reward),
         ],
@@ -184,6 +186,7 @@ def test_all_kinds(tmp_path: Path) -> None:
     assert isinstance(people, HumanVerifier)
     assert isinstance(total, DeterministicVerifier)
     assert (judge.model, judge.samples, judge.criteria) == ("m", 2, rubric)
+    assert judge.max_cost == 0.5
     assert (people.weight, people.criteria) == (2.0, rubric)
     assert total.check is total_reward
     assert back.task.environment.apps == {}
