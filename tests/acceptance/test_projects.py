@@ -368,3 +368,49 @@ def test_a_reviewed_letter(user: User, examples: Path) -> None:
     assert user.run(*submit, 2, cwd=examples).code != 0  # sent twice
     assert results(job) == [result]
     user.run("rebuild", job.name, "--check", cwd=examples, code=0)
+
+
+def test_trying_the_examples_is_exact(user: User, examples: Path, endpoint: Endpoint) -> None:
+    """After a kill, a resume and a rebuild of the deleted folder, and with the project gone too,
+    every example's verifier gives exactly what the run gave; a changed one does not."""
+    said = {"accuracy": {"reason": "r", "score": 1}, "tone": {"reason": "r", "score": 1}}
+    endpoint.answer(completion(json.dumps(said)))
+    endpoint.released.clear()
+    user.env |= {"TRIALOG_LOG": str(user.home / "jobs" / "trialog.db"), **endpoint.environ}
+    process = user.start(
+        "run", "tasks", "-a", "solver", "-a", "clerk", "-a", "calculator", "-n", 3, "--seed", 5,
+        cwd=examples, start_new_session=True,
+    )  # fmt: skip
+    deadline = time.monotonic() + 60
+    while len(endpoint.requests) < 3 and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert len(endpoint.requests) == 3  # all three wait for a verdict, with the episodes recorded
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    endpoint.released.set()
+    [job] = [path for path in (user.home / "jobs").iterdir() if re.match(r"\d{4}-", path.name)]
+    planned = user.run("resume", job.name, "--dry-run", cwd=examples, code=0).lines
+    judged = [line for line in planned if "refund-judged" in line]
+    assert len(judged) == 3
+    assert all("the episode is recorded; only verdicts are missing" in line for line in judged)
+    user.run("resume", job.name, cwd=examples, code=0)
+    assert len(results(job)) == 12
+    waiting = user.run("human", "list", "--json", cwd=examples, code=0).lines
+    reviewed, *_ = [json.loads(line)["trial"] for line in waiting]
+    submit = ("human", "submit", reviewed, "--verifier", "customer-review", "--score", 1)
+    user.run(*submit, cwd=examples, code=0)
+    shutil.rmtree(job)
+    user.run("rebuild", job.name, cwd=examples, code=0)
+    names = sorted(path.name for path in (examples / "verifiers").iterdir())
+    assert len(names) == 6
+    checked = ("--job", job.name, "--check")
+    assert user.run("verifier", "try", "resolved", *checked, cwd=examples, code=0).out
+    code = examples / "verifiers" / "resolved" / "verify.py"
+    before = code.read_text()
+    code.write_text(before.replace("return 0.4 if", "return 0.5 if"))
+    assert code.read_text() != before
+    assert user.run("verifier", "try", "resolved", *checked, cwd=examples, code=1).out
+    shutil.rmtree(examples)
+    for name in names:
+        told = user.run("verifier", "try", name, *checked)
+        assert told.code == 0, told.out

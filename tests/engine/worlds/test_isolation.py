@@ -13,6 +13,8 @@ import anyio
 import pytest
 from anyio import to_thread
 
+from trialog.engine.hooks.pool import HookPool
+from trialog.engine.hooks.protocol import CheckGiven, HookSource
 from trialog.engine.sandbox.protocol import (
     Command,
     ImageRequest,
@@ -21,6 +23,7 @@ from trialog.engine.sandbox.protocol import (
 )
 from trialog.engine.worlds.connection import HostedWorld
 from trialog.events.kinds.parts import Limits
+from trialog.projections.episode import EpisodeData, RewardData, TaskData
 
 Open = Callable[..., Awaitable[HostedWorld]]
 Probe = Callable[[], Awaitable[dict[str, Any]]]
@@ -178,6 +181,84 @@ async def probe(
             await box.remove()
     finally:
         await backend.aclose()
+
+
+CHECKS = """\
+from pathlib import Path
+
+MARK = "verifier-mark-52c1"
+
+
+def check(episode):
+    Path(__file__).with_name("checking").touch()
+    while not Path(__file__).with_name("enough").exists():
+        pass
+    return {"score": 0.5 if MARK and episode.expected.startswith("expected-mark") else 0.0}
+"""
+
+
+def _memory_has(pid: int, mark: bytes) -> bool:
+    """Whether a process holds these bytes where it may write."""
+    with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", 0) as memory:
+        for line in maps:
+            first, last = (int(number, 16) for number in line.split()[0].split("-"))
+            if "rw" in line:
+                memory.seek(first)
+                try:
+                    if mark in memory.read(last - first):
+                        return True
+                except OSError:
+                    continue
+    return False
+
+
+def _children() -> list[int]:
+    own = str(os.getpid())
+    return [
+        int(stat.parent.name)
+        for stat in Path("/proc").glob("[0-9]*/stat")
+        if stat.read_text().rpartition(")")[2].split()[1] == own
+    ]
+
+
+async def test_an_agent_finds_no_hook(probe: Probe, project: Path) -> None:
+    """While a check runs, its code, the answer key and the rewards so far are in the memory of a
+    hook process, and an agent at work meanwhile finds none of it, nor that process."""
+    folder = project / "verifiers" / "exact"
+    await anyio.Path(folder / "verify.py").write_text(CHECKS)
+    source = HookSource(
+        name="exact", version="0.1.0", digest="sha256:1", weight=1.0, timeout_sec=60.0,
+        folder=folder, root=project, check="verify.py:check",
+    )  # fmt: skip
+    earned = RewardData(
+        verifier="reward-mark-44dd", version="1", value=0.5, source="step", event_id="e"
+    )
+    episode = EpisodeData(
+        trial="t", task=TaskData(name="t", expected="expected-mark-66aa"), rewards=[earned]
+    )
+    async with HookPool(size=1) as pool, anyio.create_task_group() as group:
+        given: list[CheckGiven] = []
+
+        async def check() -> None:
+            given.append(await pool.check(source, episode, None))
+
+        group.start_soon(check)
+        with anyio.fail_after(30):
+            while not await anyio.Path(folder / "checking").exists():
+                await anyio.sleep(0.02)
+        children = await to_thread.run_sync(_children)
+        for mark in (b"verifier-mark-52c1", b"expected-mark-66aa"):
+            holders = [await to_thread.run_sync(_memory_has, child, mark) for child in children]
+            assert any(holders), mark
+
+        found = await probe()
+
+        await anyio.Path(folder / "enough").touch()
+    assert given[0].score == 0.5
+    assert found["read"] > 5
+    assert {key: found[key] for key in ("files", "proc", "imports", "sockets", "there")} == {
+        "files": [], "proc": [], "imports": [], "sockets": [], "there": [],
+    }  # fmt: skip
 
 
 async def test_an_agent_finds_nothing(
