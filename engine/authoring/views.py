@@ -34,15 +34,34 @@ def gone(app: str, action: str, arguments: dict[str, Any]) -> Any:
     )
 
 
-class AppView:
-    """An app at the start and the end of an episode."""
+def _untold() -> None:
+    """For states that nobody needs to know the readers of."""
 
-    def __init__(self, name: str, data: Any, query: Query = gone) -> None:
+
+class AppView:
+    """An app at the start and the end of an episode. `read` is told when a state is looked at."""
+
+    def __init__(
+        self, name: str, data: Any, query: Query = gone, read: Callable[[], None] = _untold
+    ) -> None:
         self.name = name
-        self.initial: Any = data.initial
-        self.final: Any = data.final
+        self._initial: Any = data.initial
+        self._final: Any = data.final
         self.control: str = data.control
         self._query = query
+        self._read = read
+
+    @property
+    def initial(self) -> Any:
+        """The state at the start."""
+        self._read()
+        return self._initial
+
+    @property
+    def final(self) -> Any:
+        """The state at the end."""
+        self._read()
+        return self._final
 
     def query(self, action: str, **arguments: Any) -> Any:
         """The answer of one of the app's read-only actions, while the trial is running.
@@ -110,9 +129,14 @@ class Episode:
         self.task = data.task
         self.expected: Any = data.task.expected
         self.apps: Mapping[str, AppView] = MappingProxyType(
-            {name: AppView(name, app, query) for name, app in data.apps.items()}
+            {
+                name: AppView(name, app, query, self._look if app.control == "live" else _untold)
+                for name, app in data.apps.items()
+            }
         )
-        self.trajectory = [step_mapping(step) for step in replayed(data)]
+        self._live = any(app.control == "live" for app in data.apps.values())
+        self._looked = False
+        self._trajectory = [step_mapping(step) for step in replayed(data)]
         self.observation: Any = data.steps[-1].observation if data.steps else data.first_observation
         self.answer: Any = data.answer[0] if data.answer else None
         self.artifacts = data.artifacts
@@ -121,6 +145,19 @@ class Episode:
         self.outcome = Outcome(
             terminated=data.terminated, truncated=data.truncated, reason=data.reason
         )
+
+    @property
+    def trajectory(self) -> list[dict[str, Any]]:
+        """The steps in order, each with the acting app's state before and after it."""
+        self._looked = self._looked or self._live
+        return self._trajectory
+
+    def looked_at_live(self) -> bool:
+        """Whether the state of an app that others share has been read."""
+        return self._looked
+
+    def _look(self) -> None:
+        self._looked = True
 
     @property
     def state(self) -> Any:
@@ -142,6 +179,13 @@ class Credit(msgspec.Struct, frozen=True, kw_only=True):
     token_start: int | None = None
     token_end: int | None = None
     metadata: dict[str, Any] = {}
+
+    @property
+    def space(self) -> Literal["action", "output", "reasoning"]:
+        """What of the agent's it is about: a step, what a model said, or what it thought."""
+        if self.target == "step":
+            return "action"
+        return "reasoning" if self.field == "reasoning" else "output"
 
 
 class HindsightTrial:

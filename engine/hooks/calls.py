@@ -163,6 +163,8 @@ def check(function: Callable[[Episode], Any], episode: Episode, places: Places) 
     """Call a check."""
     try:
         given = values.output(function(episode))
+        if episode.looked_at_live():
+            given = msgspec.structs.replace(given, live=True)
         return Outcome(value=given.score, body=values.fitting(given, "check"))
     except BaseException as error:
         return failed(error, function, places)

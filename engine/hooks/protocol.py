@@ -61,6 +61,8 @@ class CheckGiven(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     scores: dict[str, float] = {}
     evidence: list[str] = []
     feedback: str | None = None
+    live: bool = False
+    """It looked at the state of an app that others share."""
     fault: HookFault | None = None
 
 

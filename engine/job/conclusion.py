@@ -51,7 +51,7 @@ def credit_events(source: HookSource, given: HindsightGiven) -> list[TrialEvent]
                 start=credit.start, end=credit.end, token_start=credit.token_start,
                 token_end=credit.token_end,
             ),
-            value=credit.value, weight=source.weight, space="action",
+            value=credit.value, weight=source.weight, space=credit.space,
             metadata=escape(credit.metadata),
         )
         for credit in given.credits

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from ...events.kinds import (
     HumanReviewRequested,
     StepRewarded,
@@ -154,7 +156,12 @@ class EpisodeJudging:
                 clock=job.clock, limiter=job.judges.slots(verifier.model),
                 cost_limit=job.judges.cost_limit, redact=job.redactor.text,
             )  # fmt: skip
-        self._episode.told(*result.events, result.verdict, *result.warnings)
+        verdict = result.verdict
+        if isinstance(verdict, VerifierScored) and any(
+            app.control == "live" for app in self._episode.data().apps.values()
+        ):
+            verdict = replace(verdict, live_state=True)  # a judge is shown the final states
+        self._episode.told(*result.events, verdict, *result.warnings)
         await self._history.settle()
 
     async def _waits(self) -> bool:
@@ -197,11 +204,11 @@ class EpisodeJudging:
                 answer = await world.query(app, action, arguments)
             except QueryRefused as error:
                 await self._episode.query(
-                    source.name, app, action, arguments, error=str(error), step=step, live=live
+                    source, app, action, arguments, error=str(error), step=step, live=live
                 )
                 raise
             await self._episode.query(
-                source.name, app, action, arguments, answer=answer, step=step, live=live
+                source, app, action, arguments, answer=answer, step=step, live=live
             )
             return answer
 
@@ -284,5 +291,5 @@ def _verdict(
         digest=source.digest, weight=source.weight, score=given.score,
         scores=escape(given.scores),
         evidence=list(given.evidence), feedback=given.feedback, source="verifier",
-        duration=duration,
+        live_state=given.live, duration=duration,
     )  # fmt: skip

@@ -10,6 +10,7 @@ from ...events.kinds.parts import AppState, StateChange
 from ...events.values import INLINE_LIMIT, Json, Text, as_json, escape
 from ...projections.episode import EpisodeData, EpisodeFold, TaskData, episode_blobs
 from ...projections.source import read_trial
+from ..hooks.protocol import HookSource
 from ..redacting_log import redacted
 from ..stored import store_text
 from ..worlds.changes import StateRecorder
@@ -83,13 +84,13 @@ class EpisodeRecord:
         return self._turn - 1
 
     async def query(
-        self, verifier: str, app: str, action: str, arguments: dict[str, Json],
+        self, verifier: HookSource, app: str, action: str, arguments: dict[str, Json],
         *, answer: Json = None, error: str | None = None, step: str | None, live: bool,
     ) -> None:  # fmt: skip
         """A verifier asked an app."""
         self.told(
             AppQueried(
-                verifier=verifier, app=app, action=action,
+                verifier=verifier.name, digest=verifier.digest, app=app, action=action,
                 arguments=await self._value(arguments), answer=await self._value(answer),
                 error=None if error is None else await self.text(error), step=step, live=live,
             )

@@ -106,8 +106,9 @@ async def judge(
     if verifier.max_cost is not None:
         limits.append(CostLimit(verifier.max_cost, whose=f"the max_cost of {verifier.name!r}"))
     asking = _Asking(
-        verifier, Prompt(verifier, episode), client, blobs, clock, limiter, limits, redact, applied
-    )
+        verifier, digest, Prompt(verifier, episode), client, blobs, clock, limiter, limits, redact,
+        applied,
+    )  # fmt: skip
     heard: list[Heard] = []
 
     async def sample(number: int) -> None:
@@ -169,11 +170,12 @@ class _Asking:
     """One judge asking about one episode."""
 
     def __init__(
-        self, verifier: AgentVerifier, prompt: Prompt, client: JudgeClient, blobs: BlobStore,
-        clock: Clock, limiter: anyio.CapacityLimiter | None, limits: Sequence[CostLimit],
-        redact: Callable[[str], str], applied: str | None,
+        self, verifier: AgentVerifier, digest: str, prompt: Prompt, client: JudgeClient,
+        blobs: BlobStore, clock: Clock, limiter: anyio.CapacityLimiter | None,
+        limits: Sequence[CostLimit], redact: Callable[[str], str], applied: str | None,
     ) -> None:  # fmt: skip
         self._verifier = verifier
+        self._digest = digest
         self._prompt = prompt
         self._prompt_digest = prompt.digest
         self._client = client
@@ -245,6 +247,7 @@ class _Asking:
             latency=latency,
             finish=reply.finish,
             applied=self._applied,
+            digest=self._digest,
         )
         return Heard(event, read)
 
@@ -262,6 +265,7 @@ class _Asking:
             latency=0.0,
             failure=error.failure,
             applied=self._applied,
+            digest=self._digest,
         )
         return Heard(event, None)
 

@@ -127,6 +127,7 @@ def conclude(
             "samples_valid": len(valid),
             "samples_lost": len(lost),
             "samples_passed": passed,
+            "replies_malformed": sum(isinstance(one.read, Malformed) for one in heard),
             "criteria_spread": _spreads(criteria, valid),
             "models_reported": _models(heard),
         },

@@ -158,7 +158,7 @@ def _credits(label: Label, said: Said, applied: str) -> list[TrialEvent]:
                 start=credit.start, end=credit.end, token_start=credit.token_start,
                 token_end=credit.token_end,
             ),
-            value=credit.value, weight=label.weight, space="action",
+            value=credit.value, weight=label.weight, space=credit.space,
             metadata=escape(credit.metadata), applied=applied,
         )
         for credit in said.hindsight.credits

@@ -122,6 +122,8 @@ class AppQueried(Payload, frozen=True, kw_only=True):
     step: str | None = None
     live: bool = False
     """The app's state is shared with others and may change for other reasons."""
+    digest: str | None = None
+    """Of the verifier's files."""
 
 
 class EpisodeEnded(Payload, frozen=True, kw_only=True):

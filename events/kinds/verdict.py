@@ -44,6 +44,8 @@ class JudgeSampled(Payload, frozen=True, kw_only=True):
     failure: Literal["unreachable", "unavailable", "rejected", "cost_limit"] | None = None
     """There was no reply, and why; `reply` is empty then."""
     applied: str | None = None
+    digest: str | None = None
+    """Of the verifier's files."""
 
 
 class VerifierScored(Payload, frozen=True, kw_only=True):

@@ -127,8 +127,11 @@ class TellsHooks:
                 self.answers.append(await ask(*self.question))
             except QueryRefused as refused:
                 return CheckGiven(fault=HookFault(error=str(refused)))
-        said = self.check_with(Episode(episode))
-        return CheckGiven(fault=said) if isinstance(said, HookFault) else CheckGiven(score=said)
+        given = Episode(episode)
+        said = self.check_with(given)
+        if isinstance(said, HookFault):
+            return CheckGiven(fault=said)
+        return CheckGiven(score=said, live=given.looked_at_live())
 
     async def hindsight(
         self, source: HookSource, episode: EpisodeData, score: float | None

@@ -122,6 +122,8 @@ def test_credit() -> None:
     assert (step.event_id, step.value, step.target) == ("e2", 0.5, "step")
     assert step.metadata == {"why": "late"}
     assert (call.target, call.field, call.start, call.end) == ("event", "text", 0, 4)
+    thought = trial.credit("m1", 1.0, field="reasoning", token_start=0, token_end=4)
+    assert [one.space for one in (step, call, thought)] == ["action", "output", "reasoning"]
 
 
 @pytest.mark.parametrize("target", ["e9", {"event_id": "e9"}, {}])

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import anyio
+import msgspec
 import pytest
 
 from helpers.counted import counting
@@ -44,6 +45,16 @@ async def test_a_command_reads_the_episode_and_writes_the_output(hooks: Hooks, m
     )
     given = await hooks.check(source, counting(1, 2), None)
     assert given == CheckGiven(score=0.5, scores={"a": 1.0}, evidence=["e"])
+
+
+async def test_a_command_is_given_shared_states_too(hooks: Hooks, make: Make) -> None:
+    """With an app that others share its check rests on a shared state, whatever it reads."""
+    source = script(make, "echo '{\"score\": 1}'")
+    episode = counting(1)
+    shared = {n: msgspec.structs.replace(a, control="live") for n, a in episode.apps.items()}
+    given = await hooks.check(source, msgspec.structs.replace(episode, apps=shared), None)
+    assert given == CheckGiven(score=1.0, live=True)
+    assert await hooks.check(source, episode, None) == CheckGiven(score=1.0)
 
 
 async def test_a_program_of_the_folder_needs_no_path(hooks: Hooks, make: Make) -> None:

@@ -180,6 +180,32 @@ async def test_a_check_sees_the_episode(hooks: Hooks, make: Make) -> None:
     assert (given.evidence, given.feedback) == (["one"], "good")
 
 
+@pytest.mark.parametrize(
+    ("reads", "live"),
+    [
+        ("episode.state", True),
+        ('episode.apps["counter"].final', True),
+        ('episode.apps["counter"].initial', True),
+        ("episode.trajectory", True),
+        ('episode.apps["counter"].control', False),
+        ("episode.answer, episode.outcome, episode.rewards", False),
+    ],
+)
+async def test_who_reads_a_shared_state_is_known(
+    hooks: Hooks, make: Make, reads: str, live: bool
+) -> None:
+    """A check that looks at the state of an app that others share is told from one that does not;
+    with an app of the trial's own there is nothing to tell."""
+    source = make(f"def check(episode):\n    {reads}\n    return {{'score': 1}}\n")
+    episode = counting(1, 2)
+    shared = {
+        name: msgspec.structs.replace(app, control="live") for name, app in episode.apps.items()
+    }
+    given = await hooks.check(source, msgspec.structs.replace(episode, apps=shared), None)
+    assert (given.score, given.live) == (1.0, live)
+    assert not (await hooks.check(source, episode, None)).live
+
+
 async def test_no_answer_is_not_an_empty_one(hooks: Hooks, make: Make) -> None:
     """`answer` is None when there was none, and "" when it was empty."""
     source = make("""

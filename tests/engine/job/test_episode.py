@@ -12,6 +12,7 @@ import pytest
 from helpers.counters import Counter, Script, TellsHooks, adds, episode_task, source
 from helpers.fakes import FakeBackend
 from helpers.jobs import Watched, services
+from helpers.judges import FakeClient, said, verifier
 from trialog.engine.authoring.app import App
 from trialog.engine.authoring.environment import Environment
 from trialog.engine.authoring.policy import Action, Answer
@@ -55,11 +56,13 @@ async def play(
     hooks: TellsHooks | None = None,
     config: JobConfig | None = None,
     secrets: dict[str, str] | None = None,
+    judge: FakeClient | None = None,
 ) -> tuple[list[Event], dict[str, Any] | None, Watched]:
     """Run one trial: its events, its result.json, and what was reported."""
     made = msgspec.structs.replace(
         services(log, FakeBackend(), folder, secrets=secrets),
         hooks=hooks or TellsHooks(),
+        judge_client=judge,
         policies={
             "policy": PolicyAgent("policy", policy if isinstance(policy, type) else policy.act)
         },
@@ -332,6 +335,7 @@ async def test_queries_are_answered_while_the_world_lives(tmp_path: Path) -> Non
     assert hooks.answers == [1, 2, 5, 5]
     asked = [e for e in events if type(e).__name__ == "AppQueried"]
     assert [q.answer for q in asked] == [1, 2, 5, 5]  # type: ignore[union-attr]
+    assert {q.digest for q in asked} == {"sha256:1"}  # type: ignore[union-attr]
     assert [q.step is not None for q in asked] == [True, True, True, False]  # type: ignore[union-attr]
 
 
@@ -424,3 +428,30 @@ async def test_an_app_that_breaks_is_the_trials_error(tmp_path: Path) -> None:
     assert (result["outcome"], result["error_category"]) == ("errored", "app_failed")
     assert "app 'broken': snapshot raised RuntimeError: torn" in result["error"]
     assert watched.of(TrialEnded)
+
+
+@pytest.mark.parametrize("control", ["live", "owned"])
+async def test_verdicts_that_rest_on_a_shared_state_are_marked(
+    tmp_path: Path, control: Any
+) -> None:
+    """A check that looks at a shared app's state is marked, and so is a judge, who is shown it; a
+    check of the answer is not."""
+    shared = type("Shared", (Counter,), {"name": "counter", "control": control})
+    task = episode_task(
+        environment=Environment([shared]), sources=[source("looks"), source("answers")],
+        judges=[verifier(samples=1)], digests={"quality": "sha256:3"},
+    )  # fmt: skip
+    looks = iter([True, False])
+
+    def check(episode: Any) -> float:
+        return float((episode.state if next(looks) else episode.answer) is not None)
+
+    async with memory_log() as log:
+        _, result, _ = await play(
+            log, tmp_path, Script(*adds(5)), task=task, hooks=TellsHooks(check=check),
+            judge=FakeClient(said()),
+        )  # fmt: skip
+    assert result is not None
+    assert {v["name"]: v["live_state"] for v in result["verifiers"]} == {
+        "looks": control == "live", "answers": False, "quality": control == "live",
+    }  # fmt: skip

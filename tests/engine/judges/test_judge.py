@@ -121,6 +121,8 @@ async def test_a_reply_that_does_not_fit_is_asked_for_again() -> None:
     assert "outside of 0 to 2" in contents(client.asked[2])
     assert 1 == len({e.prompt_digest for e in result.events})
     assert Usage(model_calls=3, input_tokens=30, output_tokens=6) == scored(result).usage
+    assert 2 == scored(result).details["replies_malformed"]
+    assert {DIGEST} == {e.digest for e in result.events}
 
 
 @pytest.mark.parametrize(
@@ -182,6 +184,7 @@ async def test_samples_are_averaged_and_their_spread_is_kept() -> None:
         "samples_valid": 2,
         "samples_lost": 0,
         "samples_passed": 0,
+        "replies_malformed": 0,
         "criteria_spread": {"policy": 1.0, "clarity": 0.0},
         "models_reported": ["m-2026-01"],
     } == verdict.details
