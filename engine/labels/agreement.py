@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from ...events.values import unescape
 from ...projections.document import total
 from ...projections.statistics import wilson
 from ...projections.trial import Grading
@@ -75,7 +76,7 @@ def scores_of(ledger: Ledger, verifier: Compared) -> dict[str, float]:
     for applied in ledger.applied:
         wanted = verifier.version in (None, applied.version)
         if applied.verifier == verifier.name and wanted and applied.score is not None:
-            found = {**applied.scores, SCORE: applied.score}
+            found = {**unescape(applied.scores), SCORE: applied.score}
     return found
 
 
@@ -88,7 +89,7 @@ def _of_run(part: Grading, version: str | None) -> dict[str, float]:
     if version not in (None, scored.version):
         return {}
     criteria = {c.name: share(c) for c in scored.criteria if c.score is not None}
-    return {**(criteria or scored.scores), SCORE: scored.score}
+    return {**(criteria or unescape(scored.scores)), SCORE: scored.score}
 
 
 def agreements(

@@ -23,6 +23,7 @@ from trialog.events.kinds import (
     VerifierApplied,
 )
 from trialog.events.kinds.parts import Criterion
+from trialog.events.values import escape
 
 
 def scores(items: list[Item], verifier: str, version: str | None = None) -> dict[str, float]:
@@ -58,6 +59,21 @@ def test_sub_scores_stand_in_for_criteria() -> None:
     check = scored(1.0, scores={"speed": 0.25})
 
     assert {"speed": 0.25, "score": 1.0} == scores([check], "script")
+
+
+def test_names_are_compared_as_they_were_given() -> None:
+    """A name that the log has to escape meets the same name of a judge's or a later label's."""
+    check = scored(1.0, scores={"$tone": 0.25})
+    label = VerifierApplied(
+        verifier="late", verifier_kind="deterministic", version="2", digest="d", score=1.0,
+        scores=escape({"$tone": 0.5}),
+    )  # fmt: skip
+    items: list[Item] = [check, trial_scored(1.0), TrialFinished(outcome="scored"), ("a", label)]
+
+    stored = scored(1.0, scores=escape({"$tone": 0.25}))
+    assert {"$$tone": 0.25} == stored.scores
+    assert {"$tone": 0.25, "score": 1.0} == scores([stored], "script")
+    assert {"$tone": 0.5, "score": 1.0} == scores(items, "late")
 
 
 def test_what_is_no_score_does_not_count() -> None:

@@ -213,12 +213,15 @@ def _memory_has(pid: int, mark: bytes) -> bool:
 
 
 def _children() -> list[int]:
-    own = str(os.getpid())
-    return [
-        int(stat.parent.name)
-        for stat in Path("/proc").glob("[0-9]*/stat")
-        if stat.read_text().rpartition(")")[2].split()[1] == own
-    ]
+    found: list[int] = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = stat.read_text().rpartition(")")[2].split()[1]
+        except OSError:  # it has ended meanwhile
+            continue
+        if parent == str(os.getpid()):
+            found.append(int(stat.parent.name))
+    return found
 
 
 async def test_an_agent_finds_no_hook(probe: Probe, project: Path) -> None:
