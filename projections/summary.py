@@ -365,13 +365,17 @@ def _of_the_run(
 
 
 def _counting(executions: list[_Execution]) -> tuple[_Execution, TrialSum] | None:
-    """The execution that counts: the last finished one, else one that waits for a person."""
-    known = [(e, e.known) for e in executions if e.known is not None]
-    finished = [(e, k) for e, k in known if k.finished]
-    if finished:
-        return max(finished, key=lambda pair: pair[0].number)
-    waiting = [(e, k) for e, k in known if k.standing is not None and not e.abandoned]
-    return max(waiting, key=lambda pair: pair[0].number, default=None)
+    """The execution that counts: the last one that has finished, or that waits for a person."""
+    known = [
+        (execution, execution.known)
+        for execution in executions
+        if execution.known is not None
+        and (
+            execution.known.finished
+            or (execution.known.standing is not None and not execution.abandoned)
+        )
+    ]
+    return max(known, key=lambda pair: pair[0].number, default=None)
 
 
 def _cell(key: _SlotKey, executions: list[_Execution]) -> Cell:

@@ -105,7 +105,8 @@ def _lines(tried: Tried, appended: int | None) -> Iterator[str]:
         parts.append(f"{plural(appended, 'event')} added" if appended else "nothing new")
     yield f"{name}: {', '.join(parts)}"
     for difference in tried.differences[:DIFFERENCES_SHOWN]:
-        place = f" of step {difference.event_id}" if difference.event_id else ""
+        event = difference.event_id
+        place = f" of step {escaped(tried.steps.get(event, event))}" if event else ""
         before, now = (_shown(value) for value in (difference.recorded, difference.now))
         version = f" by {tried.recorded_version}" if tried.recorded_version else ""
         yield f"  {difference.what}{place}: {now} (recorded{version}: {before})"

@@ -38,6 +38,10 @@ _PHRASES = {
     "reward_tampered": "what was left in the reward's place could not be removed",
     "engine_fault": "trialog itself failed",
     "log_unavailable": "the log could not be written",
+    "judge_failed": "a judge's endpoint gave no reply",
+    "judge_unavailable": "no judge can be had",
+    "judge_cost_limit": "the judges' cost limit is reached, or can't be held",
+    "world_gone": "a check asks apps that went away with the engine",
 }
 
 
@@ -152,6 +156,11 @@ def unscored_lines(trials: Iterable[TrialEnded], folder: str) -> list[str]:
             phrase = _PHRASES.get(category, "the verifier's sandbox failed")
             why = f"{phrase} (infrastructure problem)"
             then = f"`trialog resume {shlex.quote(folder)}` scores {it} again"
+            if category == "judge_cost_limit":
+                why = phrase
+                then = f"`trialog resume {shlex.quote(folder)} --judge-max-cost USD` with more"
+            elif category == "judge_unavailable":
+                then = f"`trialog explain {category}`; then {then}"
         else:
             why = f"the verifier itself failed ({category})"
             then = f"mend the test; `trialog run --from {shlex.quote(folder)}` then runs it anew"

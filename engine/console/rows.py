@@ -119,6 +119,9 @@ async def read_job(log: EventLog, job: str, *, kept: Collection[str] = ()) -> Jo
                 counts = row_of(view, kept=scheduled.trial in kept)
             elif newest and scheduled.trial not in abandoned:
                 waits = view is not None and view.awaiting_review
+                if waits and counts is not None:  # the review will be what counts
+                    superseded.append(counts.trial)
+                    counts = None
                 unfinished.append((slot, _open(scheduled, waits)))
             else:
                 superseded.append(scheduled.trial)

@@ -1,4 +1,5 @@
-"""Which executions of a job count: of each slot the last that finished, else the last that may."""
+"""Which executions of a job count: of each slot the last that finished or waits for people, else
+the last that may."""
 
 from __future__ import annotations
 
@@ -27,14 +28,15 @@ async def job_trials(log: EventLog, job: str) -> JobTrials:
     for tries in state.executions.values():
         living = [one for one in tries if one.trial not in state.abandoned]
         if len(living) > 1:
-            living = await _finished(log, living) or living
+            living = await _counting(log, living) or living
         if living:
             chosen.append(living[-1])
     return JobTrials(started=state.started, trials=chosen)
 
 
-async def _finished(log: EventLog, tries: list[TrialScheduled]) -> list[TrialScheduled]:
+async def _counting(log: EventLog, tries: list[TrialScheduled]) -> list[TrialScheduled]:
     for one in reversed(tries):
-        if (await load_trial(log, one.trial)).stage is Stage.FINISHED:
+        state = await load_trial(log, one.trial)
+        if state.stage is Stage.FINISHED or state.awaiting:
             return [one]
     return []

@@ -40,6 +40,8 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True):
     recorded_version: str | None = None
     """The version that the log has this from; null where it has nothing of this verifier."""
     differences: list[Difference] = []
+    steps: dict[str, str] = {}
+    """Of the differences' events: the step's number and action, ``2 (add)``."""
     replies: list[JudgeSampled] = []
     """A judge's, that were asked for now."""
 
@@ -108,9 +110,20 @@ async def try_one(
             now, replies = await rejudge(verifier, trial, tools.judging, applied)
         except NothingRecorded as error:
             return msgspec.structs.replace(tried, problem=str(error))
+    found = differences(recorded, now)
     return msgspec.structs.replace(
-        tried, now=now, differences=differences(recorded, now), replies=replies
+        tried, now=now, differences=found, steps=_steps(trial, found), replies=replies
     )
+
+
+def _steps(trial: StoredTrial, found: Sequence[Difference]) -> dict[str, str]:
+    wanted = {difference.event_id for difference in found}
+    steps = trial.episode.steps if trial.episode else []
+    return {
+        step.event_id: f"{number} ({step.action})"
+        for number, step in enumerate(steps, 1)
+        if step.event_id in wanted
+    }
 
 
 def version_to_compare(trial: StoredTrial, version: str) -> str | None:

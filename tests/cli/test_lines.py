@@ -174,6 +174,24 @@ def test_next_after_a_verifiers_own_fault() -> None:
     ]
 
 
+def test_judges_that_gave_no_verdict_are_told_apart() -> None:
+    """A judge that can't be had is no sandbox that failed, and what helps is told."""
+    trials = [
+        ended(category, outcome="unscored", category=category, error="e", infrastructure=True)
+        for category in ("judge_cost_limit", "judge_failed", "judge_unavailable")
+    ]
+    lines = summary_lines(summary(unscored=3), tally(*trials), folder="jobs/x")
+    assert lines[2:8] == [
+        "  1 unscored: the judges' cost limit is reached, or can't be held: judge_cost_limit",
+        "      next: `trialog resume jobs/x --judge-max-cost USD` with more",
+        "  1 unscored: a judge's endpoint gave no reply (infrastructure problem): judge_failed",
+        "      next: `trialog resume jobs/x` scores it again",
+        "  1 unscored: no judge can be had (infrastructure problem): judge_unavailable",
+        "      next: `trialog explain judge_unavailable`; then "
+        "`trialog resume jobs/x` scores it again",
+    ]
+
+
 def test_errored_trials_are_named() -> None:
     """Errored trials are grouped by cause, with the command that runs them again."""
     trials = [

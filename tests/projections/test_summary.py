@@ -283,11 +283,21 @@ def test_the_last_finished_execution_counts() -> None:
 
 def test_a_running_execution_does_not_hide_a_finished_one() -> None:
     """While a slot is tried again, its last result stands; a young attempt hides no older one."""
-    for second in (None, [started()], WAITING):
+    for second in (None, [started()]):
         found = of(*twice(UNSCORED, second))
         assert (1, 0, 0) == tuple(
             found["counts"][k] for k in ("unscored", "awaiting_review", "superseded")
         )
+
+
+def test_an_execution_that_waits_counts_over_an_earlier_one() -> None:
+    """Once it has been judged but for a person, an execution stands for its slot."""
+    found = of(*twice(UNSCORED, WAITING))
+    assert (0, 1, 1) == tuple(
+        found["counts"][k] for k in ("unscored", "awaiting_review", "superseded")
+    )
+    given_up = of(*twice(UNSCORED, WAITING, TrialAbandoned(trial="t__2", reason="x")))
+    assert (1, 0) == tuple(given_up["counts"][k] for k in ("unscored", "awaiting_review"))
 
 
 def test_an_abandoned_execution_is_superseded() -> None:

@@ -16,6 +16,7 @@ from helpers.dying import DyingLog, died
 from helpers.fakes import FakeBackend
 from helpers.jobs import Watched, services
 from helpers.judges import FakeClient
+from trialog.engine.console.rows import read_job
 from trialog.engine.job.api import Services, plan_resume, resume_job, run_job
 from trialog.engine.job.conclude_reviewed import conclude_reviewed
 from trialog.engine.job.config import JobConfig
@@ -23,6 +24,7 @@ from trialog.engine.job.episode_loading import pack_episode_task
 from trialog.engine.job.episode_task import EpisodeTask
 from trialog.engine.job.policies import PolicyAgent
 from trialog.engine.judges.client import CallFailed, Reply
+from trialog.engine.labels.trials import job_trials
 from trialog.engine.people.decide import Scores, Submission
 from trialog.engine.people.submit import submit
 from trialog.engine.people.waiting import waiting
@@ -367,6 +369,11 @@ async def test_people_have_their_say_after_a_judge_that_was_down(tmp_path: Path)
         result = await resume_job(up, job, Watched())
         (second,) = {name.removeprefix("trial/") for name in await streams(log)} - {first}
         assert [wanted.trial for wanted in await waiting(log, job)] == [second]
+        counts = result.summary["counts"]
+        assert (counts["awaiting_review"], counts["unscored"], counts["superseded"]) == (1, 0, 1)
+        assert [one.trial for one in (await job_trials(log, job)).trials] == [second]
+        rows = await read_job(log, job)
+        assert ([row.trial for row in rows.open], rows.superseded) == ([second], [first])
 
         async def conclude(name: str) -> None:
             await conclude_reviewed(given, hooks(), name)

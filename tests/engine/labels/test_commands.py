@@ -94,7 +94,7 @@ async def test_what_is_shown(desk: Desk) -> None:
 
     (first, line, *_) = said.out.splitlines()
     assert first.endswith(": score 1.00, 3 rewards (3), 1 credit (0.25)")
-    assert line.strip().startswith("reward of step ")
+    assert line.strip().startswith("reward of step 2 (refuse): ")
     assert "(recorded by 0.1.0: -0.5)" in line
     assert "! Verifier exact's reward raised on 2 steps in 2 Trials, which earns it no" in said.out
     assert "    there: KeyError: 'x' (at verify.py:" in said.out
