@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import traceback
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
@@ -11,6 +12,9 @@ from pathlib import Path
 import msgspec
 
 from ..errors import ConfigError
+
+PREFIX = "_trialog_space_"
+"""How the names begin that authors' modules have in this process; see importing.py."""
 
 UNIMPORTABLE = "can't be imported: "
 
@@ -67,6 +71,7 @@ def raised(error: BaseException, root: Path) -> tuple[tuple[str, int] | None, st
     if isinstance(error, SyntaxError) and error.filename:
         return (error.filename, error.lineno or 1), f"no valid Python: {error.msg}"
     message = UNIMPORTABLE + traceback.format_exception_only(error)[-1].strip()
+    message = re.sub(rf"\b{PREFIX}\d+\.", "", message)  # names as they were written
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if Path(frame.filename).is_relative_to(root):
             return (frame.filename, frame.lineno or 1), message

@@ -23,8 +23,7 @@ from types import CodeType, ModuleType
 from typing import Any, NamedTuple
 
 from ..errors import ConfigError
-
-PREFIX = "_trialog_space_"
+from .faults import PREFIX
 
 _REFERENCE = re.compile(r"(?P<file>[^:\0]+\.py):(?P<name>[^\W\d]\w*(?:\.[^\W\d]\w*)*)")
 OURS = "trialog"

@@ -57,6 +57,7 @@ from ...events.kinds import (
 )
 from ...events.kinds.parts import Criterion, Output
 from ...events.values import escape, unescape
+from ...projections.trial import with_line
 from ..errors import CommandRefused
 from .state import Stage, TrialState, evolve, fold
 
@@ -217,7 +218,7 @@ def _conclude(state: TrialState) -> list[TrialEvent]:
             first = next((v for v in failed if not v.infrastructure), failed[0])
             return [
                 TrialUnscored(
-                    error=first.error,
+                    error=with_line(first.error, first.line),
                     category=first.category,
                     infrastructure=first.infrastructure,
                 ),

@@ -303,6 +303,8 @@ async def test_a_check_that_fails_leaves_the_trial_unscored(
         )
     assert result is not None
     assert (result["outcome"], result["verifier_error_category"]) == ("unscored", category)
+    shown = f"{fault.error} (at {fault.line})" if fault.line else fault.error
+    assert result["verifier_error"] == shown
     assert result["rewards"] is None
     assert "HindsightCredited" not in kinds(events)
 

@@ -57,6 +57,24 @@ def test_all_at_once(make: Make) -> None:
     ]  # fmt: skip
 
 
+def test_files_that_import_each_other(make: Make) -> None:
+    """A circle of imports is told at its line, with the modules' names as they were written."""
+    root = make(
+        {
+            "verifiers/reached/verify.py": (
+                "import other\n\n\ndef check(episode):\n    return {'score': 1}\n\n\n"
+                "def reward(step):\n    return 0.5\n"
+            ),
+            "verifiers/reached/other.py": "from verify import check\n",
+        }
+    )
+    (fault, *_) = faults(root)
+    assert fault.startswith(
+        "verifiers/reached/other.py:1: can't be imported: ImportError: cannot import name 'check' "
+        "from partially initialized module 'verify' (most likely due to a circular import)"
+    )
+
+
 REACHED = "verifiers/reached/verify.py"
 REWARD = "\n\ndef reward(step):\n    return None\n"
 
