@@ -346,6 +346,40 @@ def test_people_alone_can_score() -> None:
     ]  # fmt: skip
 
 
+def judged(*criteria: tuple[float, bool], score: float) -> VerifierScored:
+    """A judge's verdict on criteria of 0 to 1, each with whether it is a blocker."""
+    return scored(
+        score, verifier="judge", verifier_kind="agent",
+        criteria=[
+            Criterion(
+                name=f"c{number}", score=value, min_score=0.0, max_score=1.0, weight=1.0,
+                blocker=blocker,
+            )
+            for number, (value, blocker) in enumerate(criteria)
+        ],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("exact", "judge", "passed"),
+    [
+        (1.0, judged((1.0, True), (0.5, False), score=0.75), True),
+        (1.0, judged((0.999, True), (1.0, False), score=0.9995), False),
+        (0.999, judged((1.0, True), (1.0, False), score=1.0), False),
+        (1.0, judged((1.0, False), (0.5, False), score=0.75), False),
+        (1.0, judged((1.0, True), (0.9, True), (1.0, False), score=0.97), False),
+    ],
+    ids=["met", "unmet", "exact check failed", "no blockers", "one of two unmet"],
+)
+def test_blockers_decide(exact: float, judge: VerifierScored, passed: bool) -> None:
+    """With blockers a trial passes when each is fully met and every exact check is 1.0, whatever
+    the total; without any it passes at 1.0 alone."""
+    check = scored(exact, verifier="check", verifier_kind="deterministic")
+    found = combine([check, judge])
+    assert found.passed is passed
+    assert found.score == pytest.approx((exact + judge.score) / 2)
+
+
 def test_a_persons_blocker() -> None:
     """Where a person's criterion is a blocker, it decides whether the trial passes."""
     met = [*JUDGED, asked(), submitted(value=4.0, blocker=True)]

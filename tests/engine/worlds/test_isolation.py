@@ -57,7 +57,7 @@ for top, folders, files in os.walk("/"):
         if os.path.isfile(path) and not os.path.islink(path):
             found["files"] += look("file", path, 1 << 20)
 own = str(os.getpid())
-for pid in filter(str.isdigit, os.listdir("/proc")):
+for pid in sys.argv[2:] or filter(str.isdigit, os.listdir("/proc")):
     found["pids"] += 1
     for name in ("cmdline", "environ"):
         found["proc"] += look("proc", f"/proc/{pid}/{name}", 1 << 20)
@@ -291,14 +291,10 @@ async def test_an_agent_finds_nothing(
 
 async def test_the_probe_finds_what_is_there(project: Path) -> None:
     """The program that looks everywhere can find a mark, a path, a process and a socket."""
-    command = [
-        "python3",
-        "-c",
-        PROBE.replace('os.walk("/")', f"os.walk({str(project)!r})"),
-        json.dumps([str(project)]),
-    ]
+    here = PROBE.replace('os.walk("/")', f"os.walk({str(project)!r})")
     marked = {"MARK": "state-mark-0000", "PATH": os.environ["PATH"]}
     async with await anyio.open_process(["sleep", "60"], env=marked) as sleeping:
+        command = ["python3", "-c", here, json.dumps([str(project)]), str(sleeping.pid)]
         ran = await anyio.run_process(
             command, env={"PATH": os.environ["PATH"], "PYTHONPATH": str(project)}
         )
