@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
+import anyio
 import msgspec
 import pytest
 
@@ -13,7 +15,7 @@ from helpers.counters import Counter, Script, TellsHooks, adds, episode_task, so
 from helpers.fakes import FakeBackend
 from helpers.jobs import Watched, services
 from helpers.judges import FakeClient, said, verifier
-from trialog.engine.authoring.app import App
+from trialog.engine.authoring.app import App, action
 from trialog.engine.authoring.environment import Environment
 from trialog.engine.authoring.policy import Action, Answer
 from trialog.engine.authoring.task import TaskView
@@ -32,6 +34,7 @@ from trialog.events.kinds import (
     AgentFailed,
     AgentFinished,
     AppQueried,
+    EpisodeEnded,
     Event,
     SandboxFailed,
 )
@@ -457,3 +460,44 @@ async def test_verdicts_that_rest_on_a_shared_state_are_marked(
     assert {v["name"]: v["live_state"] for v in result["verifiers"]} == {
         "looks": control == "live", "answers": False, "quality": control == "live",
     }  # fmt: skip
+
+
+async def test_an_episode_that_runs_out_of_time(tmp_path: Path) -> None:
+    """After max_seconds the episode is cut off, truncated, and what was done is judged; an action
+    that has begun by then is recorded with what came of it."""
+
+    class Slow:
+        def __init__(self) -> None:
+            self.acted = 0
+
+        async def act(self, observation: Any, actions: Any) -> Any:
+            if self.acted == 2:
+                await anyio.sleep_forever()
+            self.acted += 1
+            return Action("nap" if self.acted == 2 else "add", {"n": 1})
+
+    class Napping(Counter):
+        """One action takes longer than the episode may."""
+
+        name = "counter"
+
+        @action
+        def nap(self, n: int) -> str:
+            """Take longer than that."""
+            until = time.monotonic() + 0.3
+            while time.monotonic() < until:
+                pass
+            return "slept"
+
+    policy = Slow()
+    task = episode_task(environment=Environment([Napping], max_seconds=0.2))
+    async with memory_log() as log:
+        with anyio.fail_after(30):
+            events, result, _ = await play(log, tmp_path, policy, task=task)
+    assert [e.observation for e in events if isinstance(e, ActionTaken)] == [1, "slept"]
+    (end,) = [e for e in events if isinstance(e, EpisodeEnded)]
+    (finished,) = [e for e in events if isinstance(e, AgentFinished)]
+    assert (end.terminated, end.truncated, end.reason) == (False, True, "max_seconds")
+    assert finished.ended_by == "max_seconds"
+    assert result is not None
+    assert (result["outcome"], result["n_steps"]) == ("scored", 2)
