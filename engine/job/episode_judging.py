@@ -14,6 +14,7 @@ from ...events.kinds import (
     VerifierFailed,
     VerifierScored,
     VerifierStarted,
+    WarningRaised,
 )
 from ...events.kinds.parts import CriterionAsked, Target
 from ...events.values import escape
@@ -22,7 +23,7 @@ from ..authoring.verifiers import AgentVerifier
 from ..authoring.views import NotRecorded, QueryRefused, RecordedQueries
 from ..hooks.protocol import AskApp, CheckGiven, HookSource, RewardGiven
 from ..judges.client import JudgeUnavailable
-from ..judges.judge import judge, unavailable_judge
+from ..judges.judge import JudgeResult, judge, unavailable_judge
 from ..trial.decide import Conclude, Record, Score
 from ..worlds.protocol import WorldClient
 from .conclusion import conclude_episode, credit_events
@@ -161,8 +162,28 @@ class EpisodeJudging:
             app.control == "live" for app in self._episode.data().apps.values()
         ):
             verdict = replace(verdict, live_state=True)  # a judge is shown the final states
-        self._episode.told(*result.events, verdict, *result.warnings)
+        warnings = [*result.warnings]
+        if not any(warning.code == "judge_model_changed" for warning in warnings):
+            warnings += self._changed_model(verifier, result)
+        if isinstance(verdict, VerifierScored):
+            verdict = replace(verdict, warnings=[warning.code for warning in warnings])
+        self._episode.told(*result.events, verdict, *warnings)
         await self._history.settle()
+
+    def _changed_model(self, verifier: AgentVerifier, result: JudgeResult) -> list[WarningRaised]:
+        """The same name led to another model than in this job's trials before."""
+        judges = self._history.job.judges
+        for event in result.events:
+            if event.model_reported is None:
+                continue
+            before = judges.another(verifier.model, event.model_reported)
+            if before is not None:
+                message = (
+                    f"judge {verifier.name}: {verifier.model} called itself {before} in this job "
+                    f"before, and {event.model_reported} here, so the trials had different judges"
+                )
+                return [WarningRaised(code="judge_model_changed", message=message)]
+        return []
 
     async def _waits(self) -> bool:
         """Ask people, where the task has them and nothing failed; whether the trial waits."""

@@ -24,9 +24,11 @@ class Judges:
         error: JudgeUnavailable | None = None,
         *,
         cost_limit: CostLimit | None = None,
+        models: Mapping[str, str] | None = None,
     ) -> None:
         self._client = client
         self._error = error
+        self._models = dict(models or {})
         self.cost_limit = cost_limit
         """What they may cost together; null: no limit but each judge's own."""
         self._slots: dict[str, anyio.CapacityLimiter] = {}
@@ -36,6 +38,11 @@ class Judges:
         if self._client is None:
             raise self._error or JudgeUnavailable("this job was started without model judges")
         return self._client
+
+    def another(self, model: str, reported: str) -> str | None:
+        """What the model called itself first in this job, where that is not what it says now."""
+        first = self._models.setdefault(model, reported)
+        return None if first == reported else first
 
     def slots(self, model: str) -> anyio.CapacityLimiter:
         """Holds calls to a model to so many at once."""
@@ -49,16 +56,20 @@ async def open_judges(
     given: JudgeClient | None,
     *,
     cost_limit: CostLimit | None = None,
+    models: Mapping[str, str] | None = None,
 ) -> AsyncGenerator[Judges]:
-    """The judges that these tasks need; where no client can be had, each judge says why."""
+    """The judges that these tasks need; where no client can be had, each judge says why.
+
+    `models` is what judging models called themselves in this job before, by their names.
+    """
     needed = any(isinstance(task, EpisodeTask) and task.judges for task in tasks)
     if given is not None or not needed:
-        yield Judges(given, cost_limit=cost_limit)
+        yield Judges(given, cost_limit=cost_limit, models=models)
         return
     async with AsyncExitStack() as stack:
         try:
             client = await stack.enter_async_context(open_client(environ))
-            judges = Judges(client, cost_limit=cost_limit)
+            judges = Judges(client, cost_limit=cost_limit, models=models)
         except JudgeUnavailable as error:
             judges = Judges(None, error)
         yield judges

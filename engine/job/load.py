@@ -59,6 +59,8 @@ class JobPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The image digest that each task has run with, by the task's name."""
     judge_cost: float = 0.0
     """US dollars that model judges have cost, as far as it is known."""
+    judge_models: dict[str, str] = {}
+    """What each judging model called itself first, by the name that it is asked for by."""
 
 
 async def plan(log: EventLog, job: JobState, only: str | None) -> JobPlan:
@@ -69,6 +71,7 @@ async def plan(log: EventLog, job: JobState, only: str | None) -> JobPlan:
     executions: dict[str, list[Execution]] = {}
     images: dict[str, str] = {}
     costs: list[float] = []
+    models: dict[str, str] = {}
     asking = {task.task: task.asking for task in job.started.tasks}
     for slot in job_state.slots(config, [task.task for task in job.started.tasks]):
         key = slot_key(slot)
@@ -78,6 +81,8 @@ async def plan(log: EventLog, job: JobState, only: str | None) -> JobPlan:
         ]
         for execution in tries:
             costs.append(execution.state.judge_cost)
+            for model, reported in execution.state.judge_models:
+                models.setdefault(model, reported)
             sandbox = execution.state.sandbox
             if sandbox is not None and sandbox.image_digest is not None:
                 images[slot.task] = sandbox.image_digest
@@ -85,4 +90,10 @@ async def plan(log: EventLog, job: JobState, only: str | None) -> JobPlan:
         executions[key] = tries
         if planned[-1].action in ("keep", "leave"):
             executions[key] = [forget(execution) for execution in tries]
-    return JobPlan(slots=planned, executions=executions, images=images, judge_cost=math.fsum(costs))
+    return JobPlan(
+        slots=planned,
+        executions=executions,
+        images=images,
+        judge_cost=math.fsum(costs),
+        judge_models=models,
+    )

@@ -108,6 +108,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
                     services.environ,
                     services.judge_client,
                     cost_limit=self._judge_limit(),
+                    models=self.plan.judge_models,
                 ) as judges,
             ):
                 context = self._context(

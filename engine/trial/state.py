@@ -54,7 +54,6 @@ from ...events.kinds import (
     WorkspaceHardened,
     WorkspaceSaved,
 )
-from ...events.kinds.parts import Usage
 
 
 class Stage(IntEnum):
@@ -117,6 +116,8 @@ class TrialState(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One a verifier and hook; of labels that were applied later none."""
     judge_cost: float = 0.0
     """US dollars that its judges have cost, as far as it is known."""
+    judge_models: tuple[tuple[str, str], ...] = ()
+    """Models that judged, each with what it called itself."""
     tools: int = 0
     """Actions that a tool call asked for."""
     warnings: tuple[str, ...] = ()
@@ -206,8 +207,14 @@ def evolve(state: TrialState, event: TrialEvent) -> TrialState:
             return replace(tampered=state.tampered + 1)
         case SandboxRemoved():
             return replace(kept=state.kept or event.kept)
-        case JudgeSampled(applied=None, usage=Usage(cost_usd=float(cost))):
-            return replace(judge_cost=math.fsum((state.judge_cost, cost)))
+        case JudgeSampled(applied=None):
+            cost = event.usage.cost_usd or 0.0
+            named = (event.model, event.model_reported or "")
+            known = not named[1] or named in state.judge_models
+            return replace(
+                judge_cost=math.fsum((state.judge_cost, cost)),
+                judge_models=state.judge_models if known else (*state.judge_models, named),
+            )
         case StepRewardFailed(applied=None) | HindsightFailed(applied=None):
             return replace(hook_failures=_failed(state.hook_failures, event))
         case WarningRaised():

@@ -435,3 +435,26 @@ async def test_judges_cost_no_more_than_the_job_allows(tmp_path: Path) -> None:
         last = await resume_job(given, result.job, Watched())
         assert last.summary["counts"]["scored"] == 3  # still 0.6, of which 0.75 is spent
         assert len(client.replies) == 5
+
+
+async def test_an_alias_that_moves_within_a_job_is_told(tmp_path: Path) -> None:
+    """Where a judge's name leads to another model than in an earlier trial, also of an earlier
+    run of the job, the trial is warned of; where it leads to the same, it is not."""
+    task = await to_thread.run_sync(lambda: project(tmp_path / "project", judge=True))
+    old = Reply(text=GOOD, model="m-2026-01")
+    new = Reply(text=GOOD, model="m-2026-02")
+    config = msgspec.structs.replace(CONFIG, attempts=3)
+    async with memory_log() as log:
+        given = msgspec.structs.replace(
+            made(log, tmp_path, task), judge_client=FakeClient(old, old, DOWN)
+        )
+        result = await run_job(given, config, [task], Watched())
+        assert (result.summary["counts"]["scored"], result.summary["warnings"]) == (2, [])
+        later = msgspec.structs.replace(given, judge_client=FakeClient(new))
+        result = await resume_job(later, result.job, Watched())
+    (warning,) = result.summary["warnings"]
+    assert (warning["code"], warning["count"]) == ("judge_model_changed", 1)
+    assert (
+        "m-latest called itself m-2026-01 in this job before, and m-2026-02 here"
+        in (warning["message"])
+    )
