@@ -34,7 +34,14 @@ def make_project(request: Request, path: Path) -> int:
 def make_resource(request: Request, kind: Kind, name: str) -> int:
     """``trialog KIND init``; gives the exit code."""
     _tell(request, init_resource(load_project(request.here), kind, name))
-    request.terminal.message("note: change it to your own; `trialog validate` checks it")
+    uses = {
+        "environment": "; a task names it as its `environment`",
+        "verifier": "; a task lists it under `verifiers`, and `trialog verifier try` needs none",
+        "agent": f"; `trialog run TASK -a {escaped(name)}` runs it",
+    }
+    request.terminal.message(
+        f"note: change it to your own; `trialog validate` checks it{uses.get(kind, '')}"
+    )
     return EXIT_OK
 
 
