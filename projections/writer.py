@@ -87,7 +87,7 @@ class JobFiles:
         self._log = log
         self._folder = folder
         self._source = JobSource(log, job, verify=verify)
-        self._turn = anyio.Lock()
+        self._turn = anyio.Lock(fast_acquire=True)
         self._orders: list[_Order] = []
 
     async def write_trial(self, trial: str) -> Report:

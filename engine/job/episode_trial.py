@@ -161,7 +161,7 @@ class EpisodeTrial(History):
         actions = await world.actions()
         observation: Any = {"instructions": self.task.view.instructions, "observation": first}
         turn = 0
-        with anyio.move_on_after(limits.max_seconds):
+        with anyio.move_on_after(limits.max_seconds), anyio.CancelScope() as acting:
             while limits.max_turns is None or turn < limits.max_turns:
                 try:
                     choice = _as_data(await act(observation, actions))
@@ -170,9 +170,9 @@ class EpisodeTrial(History):
                 match choice:
                     case Answer(value):
                         return Played("answer", answer=answer_of(value))
-                    case Action(name, arguments, app):
+                    case Action():
                         turn += 1
-                        ended, observation = await self._step(world, name, arguments, app)
+                        ended, observation = await self._step(world, choice, acting)
                         if ended is not None:
                             return ended
                     case _:
@@ -183,11 +183,13 @@ class EpisodeTrial(History):
         return Played("max_seconds", truncated=True, reason="max_seconds")
 
     async def _step(
-        self, world: WorldClient, name: str, arguments: dict[str, Any], app: str | None
+        self, world: WorldClient, choice: Action, acting: anyio.CancelScope
     ) -> tuple[Played | None, Any]:
-        clock = self.job.clock
-        started_at, begun = clock.now(), clock.monotonic()
-        acted = await self._act(world, name, arguments, app, started_at, begun)
+        acting.shield = True  # an action that has begun is recorded
+        try:
+            acted = await self._act(world, choice)
+        finally:
+            acting.shield = False
         observation = acted.observation if acted.error is None else {"error": acted.error}
         if acted.terminated:
             return Played("terminated", terminated=True), observation
@@ -195,22 +197,13 @@ class EpisodeTrial(History):
             return Played("truncated", truncated=True, reason="app"), observation
         return None, observation
 
-    async def _act(
-        self,
-        world: WorldClient,
-        name: str,
-        arguments: dict[str, Any],
-        app: str | None,
-        started_at: str,
-        begun: float,
-    ) -> Acted:
-        with anyio.CancelScope(shield=True):  # an action that has begun is recorded
-            acted = await world.act(name, arguments, app)
-            seconds = self.job.clock.monotonic() - begun
-            number = await self.record_of.step(acted, started_at, seconds)
-            await self.judging.reward_now(world, number)
-            return acted
-        raise AssertionError("a shielded scope is not cancelled")
+    async def _act(self, world: WorldClient, choice: Action) -> Acted:
+        clock = self.job.clock
+        started_at, begun = clock.now(), clock.monotonic()
+        acted = await world.act(choice.name, choice.arguments, choice.app)
+        number = await self.record_of.step(acted, started_at, clock.monotonic() - begun)
+        await self.judging.reward_now(world, number)
+        return acted
 
 
 def _as_data(choice: Any) -> Any:

@@ -29,7 +29,7 @@ class JobRecord:
         self.clock = clock
         self.ids = ids
         self._version = version
-        self._lock = anyio.Lock()
+        self._lock = anyio.Lock(fast_acquire=True)  # nothing is gained by a turn of the loop
 
     async def tell(self, *events: JobEvent, cause: str | None = None) -> list[str]:
         """Append and wait until it is durable; gives the events' ids.
