@@ -59,7 +59,7 @@ def draft_all(stream: str, events: Sequence[NewEvent]) -> list[Draft]:
     return [_draft(event) for event in events]
 
 
-@lru_cache(8192)
+@lru_cache(2048)
 def _is_name(stream: str) -> bool:
     return bool(stream) and "\0" not in stream and without_surrogates(stream)[1] is None
 

@@ -51,7 +51,7 @@ def event_hash(
     ).digest()  # fmt: skip
 
 
-@lru_cache(8192)
+@lru_cache(2048)
 def _measured(text: str) -> bytes:
     """A field that comes again and again: its length and its bytes."""
     raw = text.encode()

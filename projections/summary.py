@@ -8,7 +8,9 @@ up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
@@ -51,6 +53,8 @@ from .usage import UsageTotal, usage_total
 from .wall import Sessions
 
 SCHEMA = "trialog.summary/1"
+SHARED = 1000
+"""Different sums of executions that are kept to be shared."""
 UNDECLARED_ARTIFACTS = "separate_without_artifacts"
 """Code of the warning of a trial whose verifier was moved to a sandbox of its own by the switch,
 and whose task declares no artifacts."""
@@ -164,18 +168,20 @@ def trial_sum(view: TrialView) -> TrialSum:
 
 class _Execution(msgspec.Struct, gc=False):
     trial: str
-    slot: _SlotKey
+    group: tuple[str, str, str, str]
+    """Task, agent, model (empty for none), parameters as JSON; with `attempt` it is the slot."""
+    attempt: int
     number: int
     abandoned: bool = False
     known: TrialSum | None = None
     blocked: LogCorrupt | None = None
 
 
-class _SlotKey(NamedTuple):
-    """Task, agent, model (empty for none), parameters as JSON, attempt."""
+class _Slot(NamedTuple):
+    """One that was scheduled, with its executions in order."""
 
-    group: tuple[str, str, str, str]
-    attempt: int
+    executions: list[_Execution]
+    counting: tuple[_Execution, TrialSum] | None
 
 
 class SummaryFold:
@@ -184,7 +190,7 @@ class SummaryFold:
     def __init__(self) -> None:
         self.started: JobStarted | None = None
         self._executions: dict[str, _Execution] = {}
-        self._slots: dict[_SlotKey, list[_Execution]] = {}
+        self._sums: dict[str, TrialSum] = {}
         self._groups: dict[tuple[str, str, str, str], tuple[str, str, str, str]] = {}
         self._sessions = Sessions()
         self._cancelled = False
@@ -233,7 +239,7 @@ class SummaryFold:
         """Take in what is known of an execution now, and the times of its new events."""
         execution = self._executions[trial]
         if isinstance(known, TrialView):
-            execution.known, execution.blocked = trial_sum(known), known.blocked
+            execution.known, execution.blocked = self._shared(trial_sum(known)), known.blocked
         else:
             execution.blocked = known
         self._sessions.saw(_of_the_run(events, known))
@@ -242,12 +248,12 @@ class SummaryFold:
         """The job as it stands; None before its start."""
         if self.started is None:
             return None
-        rows = sorted(
-            ((_cell(key, executions), executions) for key, executions in self._slots.items()),
-            key=lambda row: (row[0].group, row[0].attempt),
-        )
-        cells = [cell for cell, _ in rows]
-        counting = [known for _, executions in rows if (known := _counting(executions))]
+        cells: list[Cell] = []
+        counting: list[tuple[_Execution, TrialSum]] = []
+        for slot in self._slots():
+            cells.append(_cell(slot))
+            if slot.counting is not None:
+                counting.append(slot.counting)
         whole = figures(cells, self.started.slots, given_up=self._cancelled)
         return Summary(
             schema=SCHEMA,
@@ -279,14 +285,10 @@ class SummaryFold:
         """The job's last regrade; None where none was finished."""
         if self.started is None or not self.regrades.finished:
             return None
-        counting = {
-            found[0].trial
-            for executions in self._slots.values()
-            if (found := _counting(executions)) is not None
-        }
+        counting = {slot.counting[0].trial for slot in self._slots() if slot.counting is not None}
         known = {
             trial: KnownTrial(
-                task=execution.slot.group[0],
+                task=execution.group[0],
                 original=execution.known.original,
                 scored=execution.known.original.passed is not None
                 and execution.known.standing is not None
@@ -303,9 +305,12 @@ class SummaryFold:
     def _apply(self, event: RecordedEvent, payload: Event) -> None:
         match payload:
             case TrialScheduled():
-                execution = _Execution(payload.trial, self._key(payload.slot), payload.execution)
-                self._executions[payload.trial] = execution
-                self._slots.setdefault(execution.slot, []).append(execution)
+                self._executions[payload.trial] = _Execution(
+                    payload.trial,
+                    self._group(payload.slot),
+                    payload.slot.attempt,
+                    payload.execution,
+                )
             case JobStarted():
                 self.started = payload
                 self._sessions.start(event.at)
@@ -332,10 +337,26 @@ class SummaryFold:
                 _no_trial_event(payload, event)
         self._sessions.saw((event,))
 
-    def _key(self, slot: Slot) -> _SlotKey:
+    def _slots(self) -> Iterator[_Slot]:
+        """By group and attempt."""
+        executions = sorted(self._executions.values(), key=attrgetter("attempt"))
+        executions.sort(key=attrgetter("group"))  # the same as by both, without a key for each
+        for _, same in groupby(executions, attrgetter("group", "attempt")):
+            slot = list(same)
+            yield _Slot(slot, _counting(slot))
+
+    def _group(self, slot: Slot) -> tuple[str, str, str, str]:
         parameters = compact(slot.parameters).decode()
         group = (slot.task, slot.agent, slot.model or "", parameters)
-        return _SlotKey(self._groups.setdefault(group, group), slot.attempt)
+        return self._groups.setdefault(group, group)
+
+    def _shared(self, known: TrialSum) -> TrialSum:
+        """One for all executions of which the summary knows the same, as of most of a job's."""
+        if known.warnings or known.regraded:
+            return known
+        if len(self._sums) >= SHARED:
+            self._sums.clear()
+        return self._sums.setdefault(repr(known), known)
 
     def _by(self, cells: Iterable[Cell], name_of: Callable[[Cell], str]) -> dict[str, Figures]:
         groups: dict[str, list[Cell]] = {}
@@ -378,12 +399,11 @@ def _counting(executions: list[_Execution]) -> tuple[_Execution, TrialSum] | Non
     return max(known, key=lambda pair: pair[0].number, default=None)
 
 
-def _cell(key: _SlotKey, executions: list[_Execution]) -> Cell:
-    counting = _counting(executions)
-    earlier = sum(e.number < counting[0].number for e in executions) if counting else 0
-    return Cell(
-        key.group[0], key.group, key.attempt, earlier, counting[1].standing if counting else None
-    )
+def _cell(slot: _Slot) -> Cell:
+    first, counting = slot.executions[0], slot.counting
+    earlier = sum(e.number < counting[0].number for e in slot.executions) if counting else 0
+    standing = counting[1].standing if counting else None
+    return Cell(first.group[0], first.group, first.attempt, earlier, standing)
 
 
 def _engine_given(counting: Iterable[tuple[_Execution, TrialSum]]) -> TrialsNamed:
@@ -394,7 +414,7 @@ def _engine_given(counting: Iterable[tuple[_Execution, TrialSum]]) -> TrialsName
 def _separate(counting: Iterable[tuple[_Execution, TrialSum]]) -> TasksNamed:
     separate = [(execution, known) for execution, known in counting if known.separate]
     tasks = {
-        execution.slot.group[0]
+        execution.group[0]
         for execution, known in separate
         if any(code == UNDECLARED_ARTIFACTS for code, _ in known.warnings)
     }

@@ -17,12 +17,15 @@ MOST_ROWS = 512
 PLACES = 11
 """Columns."""
 
+NAMES = 1000
+"""Streams whose names are remembered; a log may have any number of them."""
+
 Row: TypeAlias = tuple[Any, ...]
 """A row of the events table with its columns in order."""
 
 
 class StreamNames:
-    """Names by number; what was read once is never read again, for it never changes."""
+    """Names by number; what was read is kept for a while, for it never changes."""
 
     def __init__(self) -> None:
         self._names: dict[int, str] = {}
@@ -36,6 +39,8 @@ class StreamNames:
             name = names.get(number)
             if name is None:
                 found = db.execute(QUERY["stream_name"], (number,)).fetchone()
+                if len(names) >= NAMES:
+                    names.clear()
                 name = names[number] = found[0]
             events.append(
                 RecordedEvent(

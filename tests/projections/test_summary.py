@@ -131,6 +131,16 @@ def test_there_is_none_before_the_job() -> None:
     assert folded([]).summary() is None
 
 
+def test_what_is_shared_between_executions_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However few different ones are kept to be shared."""
+    outcomes = [ENGINE_ZERO, ERRORED, UNSCORED, ERRORED, ENGINE_ZERO, WAITING, ERRORED]
+    before = job_of(*outcomes)
+    assert [2, 3] == [before["counts"][name] for name in ("scored", "errored")]
+    for kept in (1, 2):
+        monkeypatch.setattr("trialog.projections.summary.SHARED", kept)
+        assert before == job_of(*outcomes)
+
+
 def test_configuration() -> None:
     """The configuration is the one that the job resolved when it started."""
     found = of([job_started(config={"b": 1, "a": {"x": None}})])

@@ -229,6 +229,7 @@ async def test_a_log_of_more_streams_than_are_remembered(
 ) -> None:
     """Forgetting where streams stand loses nothing."""
     monkeypatch.setattr("trialog.events.sqlite.transaction.CACHED", 5)
+    monkeypatch.setattr("trialog.events.sqlite.rows.NAMES", 5)
     for number in range(40):
         await log.append(f"trial/{number}", 0, events(1))
     for number in range(40):
