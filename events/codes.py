@@ -183,8 +183,8 @@ WARNINGS: dict[str, Code] = {
         "See its reason; links are never followed out of the sandbox.",
     ),
     "system_changed": Code(
-        "The agent changed programs or libraries of the system, which the verifier then ran with.",
-        "See the list in the log (WorkspaceSaved.outside); installing packages is honest work.",
+        "The agent changed programs or libraries of the system.",
+        "Basic ones are put back before grading (see `tamper`); honest work installs packages.",
     ),
     "hardening_skipped": Code(
         "Steps of the clean-up between agent and verifier could not be done on this engine.",

@@ -166,7 +166,8 @@ async def _keep_workspace(
 def _system_changed(outside: Sequence[str]) -> list[WarningRaised]:
     """A warning where programs or libraries of the system are not the image's any more.
 
-    The verifier runs with them. Honest work installs packages, so it is no more than a warning.
+    Basic ones are put back before grading, and that is told apart. Honest work installs packages,
+    so it is no more than a warning.
     """
     changed = [path for path in outside if _SYSTEM.match(path)]
     if not changed:
@@ -175,7 +176,7 @@ def _system_changed(outside: Sequence[str]) -> list[WarningRaised]:
     return [
         WarningRaised(
             code="system_changed",
-            message=f"the agent changed programs or libraries that the verifier runs with: {named}",
+            message=f"the agent changed programs or libraries of the system: {named}",
             path=changed[0],
         )
     ]

@@ -328,7 +328,7 @@ async def test_first_process(grade: Grade) -> None:
 
 @docker
 async def test_path_and_plugins_of_the_image(grade: Grade, build: Build) -> None:
-    """Programs in a home folder on the image's PATH, and plugins among its packages, are its own."""
+    """Programs in a home folder on the image's PATH, and plugins it brings, are its own."""
     site = "/usr/local/lib/python3.11/dist-packages"
     image = await build(
         "COPY lib.zip /lib.zip",
