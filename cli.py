@@ -273,6 +273,12 @@ def resume(
         bool, typer.Option("--dry-run", help="Say what would be done, and why.")
     ] = False,
     judge_max_cost: JudgeMaxCost = None,
+    reverify: Annotated[
+        bool,
+        typer.Option(
+            "--reverify", help="Only grade again, as a regrade, what the engine gave a 0."
+        ),
+    ] = False,
     env_file: EnvFile = None,
     agent_env: AgentEnv = None,
     verifier_env: VerifierEnv = None,
@@ -282,11 +288,75 @@ def resume(
     verbose: Verbose = 0,
 ) -> int:
     """Go on with a job: finish what was cut off, run again what the machine spoiled."""
+    if reverify:
+        from .engine.console.regrading import reverify_job
+
+        return _await(
+            reverify_job, _request(json, verbose, log), job, dry_run=dry_run, env_file=env_file,
+            verifier_env=verifier_env or [], secret_names=secret or [],
+        )  # fmt: skip
     from .engine.console.running import resume_trials
 
     return _await(
         resume_trials, _request(json, verbose, log), job, only=only, dry_run=dry_run,
         judge_max_cost=judge_max_cost, env_file=env_file, agent_env=agent_env or [],
+        verifier_env=verifier_env or [], secret_names=secret or [],
+    )  # fmt: skip
+
+
+@app.command()
+def regrade(
+    thing: Annotated[str, typer.Argument(metavar="JOB|TRIAL", help="A job or a trial.")],
+    include: Annotated[
+        Texts,
+        typer.Option(metavar="GLOB", help="Only such names of tasks or trials. Repeatable."),
+    ] = None,
+    tasks_root: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where the tasks are now. [where they were]"),
+    ] = None,
+    verifier_only: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Run this verifier alone; the others' scores stay."),
+    ] = None,
+    concurrency: Annotated[
+        int | None, typer.Option("-n", "--concurrency", help="Sandboxes at once. [4]")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")
+    ] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the last regrade, which was cut off.")
+    ] = False,
+    as_of_run: Annotated[
+        bool,
+        typer.Option("--as-of-run", help="By the verifiers exactly as they were in the run."),
+    ] = False,
+    reason: Annotated[str | None, typer.Option(help="Why; it goes into the log.")] = None,
+    call_models: CallModels = False,
+    sandbox: Annotated[
+        SandboxName | None, typer.Option(help="Where test scripts run. [the run's]")
+    ] = None,
+    image: Image = None,
+    env_file: EnvFile = None,
+    verifier_env: VerifierEnv = None,
+    secret: Secret = None,
+    log: Log = None,
+    json: Json = False,
+    verbose: Verbose = 0,
+) -> int:
+    """Grade saved work again, by the tasks' verifiers of today; the original stays as it is."""
+    from .engine.console.regrading import regrade_thing, wish_of
+
+    request = _request(json, verbose, log)
+    wish = wish_of(
+        include=include or [], tasks_root=tasks_root, here=request.here,
+        verifier_only=verifier_only, as_of_run=as_of_run, call_models=call_models, reason=reason,
+        image=image,
+    )  # fmt: skip
+    return _await(
+        regrade_thing, request, thing, wish=wish, dry_run=dry_run, resume=resume,
+        sandbox=sandbox and sandbox.value, concurrency=concurrency, env_file=env_file,
         verifier_env=verifier_env or [], secret_names=secret or [],
     )  # fmt: skip
 

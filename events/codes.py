@@ -210,6 +210,14 @@ WARNINGS: dict[str, Code] = {
         "Some of a judge's samples got no reply; the verdict is the mean of the others.",
         "Read the message; `trialog replay TRIAL` shows every reply.",
     ),
+    "verifier_flaky": Code(
+        "The verifiers, exactly as they were in the run, give another verdict on the same work.",
+        "Look for time, chance or network in the test; such a verdict says little of the work.",
+    ),
+    "image_reward": Code(
+        "A reward file came with the image of a regrade's sandbox; it was not believed.",
+        "Remove it from the image.",
+    ),
 }
 
 Blame = Literal["agent", "verifier", "infrastructure", "user"]
@@ -400,6 +408,76 @@ CATEGORIES: dict[str, Category] = {
     "cancelled": Category(
         "The trial was cancelled before its end.",
         "`trialog run --from JOB` starts anew.",
+        "user",
+    ),
+    "not_finished": Category(
+        "The trial has no result yet, so it can't be regraded.",
+        "Finish it (`trialog resume JOB`, `trialog human list`), then regrade again.",
+        "user",
+    ),
+    "no_work": Category(
+        "The agent left no work, so there is nothing to regrade.",
+        "`trialog resume JOB --only errored` runs the trial again.",
+        "infrastructure",
+    ),
+    "task_gone": Category(
+        "The trial's task is not where it was, so there is no verifier of today.",
+        "Name another place with --tasks-root DIR, or use the run's own with --as-of-run.",
+        "user",
+    ),
+    "service_gone": Category(
+        "The trial is graded by a service that its agent left running, which is long gone.",
+        "Run the trial again: `trialog run --from JOB`.",
+        "user",
+    ),
+    "no_saved_workspace": Category(
+        "The trial's workspace was not saved: it was too large, or --no-save-outputs was given.",
+        "Run the trial again with its workspace saved.",
+        "user",
+    ),
+    "workspace_pruned": Category(
+        "The trial's saved workspace was given up to free disk.",
+        "Bring it back from a backup or a bundle, or run the trial again.",
+        "user",
+    ),
+    "blob_missing": Category(
+        "Bytes that the log names are not in the blob store.",
+        "Bring the blob back from a backup; `trialog rebuild JOB --check` names all that lack.",
+        "infrastructure",
+    ),
+    "blob_altered": Category(
+        "Bytes in the blob store are not those that the log names.",
+        "Bring the blob back from a backup; `trialog rebuild JOB --check` names all such.",
+        "infrastructure",
+    ),
+    "image_gone": Category(
+        "The image that the trial's work was made in can't be had for the regrade.",
+        "Bring the image of that digest back, or regrade in another sandbox (--sandbox).",
+        "infrastructure",
+    ),
+    "no_recorded_state": Category(
+        "The trial has no recorded episode that functions could be run on.",
+        "Run the trial again.",
+        "user",
+    ),
+    "no_recorded_replies": Category(
+        "The trial has no recorded replies of a judge that could be read again.",
+        "Ask the judge's model with --call-models.",
+        "user",
+    ),
+    "no_recorded_review": Category(
+        "A person is to score the trial, and none has.",
+        "Take the person out of the task's verifiers, or run the trial again.",
+        "user",
+    ),
+    "no_recorded_score": Category(
+        "A verifier that is not to run again (--verifier-only) has no score that could be kept.",
+        "Regrade without --verifier-only.",
+        "user",
+    ),
+    "trial_unreadable": Category(
+        "The trial's events can't be read: a later release wrote them, or they were altered.",
+        "Use the release that wrote them; `trialog rebuild JOB --check` says what is wrong.",
         "user",
     ),
 }

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
-import os
 import tempfile
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -42,7 +40,7 @@ from ..redacting_log import redacting
 from ..settings import check_dollars
 from .failure import EXIT_FAILED, EXIT_OK
 from .label_report import LabelReport
-from .session import Request, Session, opened
+from .session import Request, Session, author, opened
 from .text import escaped, plural
 
 __all__ = ("apply_labels", "try_labels")
@@ -122,7 +120,7 @@ async def apply_labels(
     async with opened(request, job, readonly=False) as session:
         log = redacting(session.log, Redactor(secrets))
         async with _work(session, log, name, job, tasks_root, calling) as work:
-            label = label_of(work.verifier, author=_author(), reason=reason)
+            label = label_of(work.verifier, author=author(), reason=reason)
             terminal.message(_about(work))
             report.each = len(work.trials) <= SHOWN
             found = await job_trials(log, await session.job(job))
@@ -140,13 +138,6 @@ async def apply_labels(
     for shown in report.summary("applied to"):
         terminal.line(shown)
     return EXIT_FAILED if report.problems else EXIT_OK
-
-
-def _author() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a user without a name, as in some containers
-        return f"uid {os.getuid()}"
 
 
 @asynccontextmanager

@@ -35,6 +35,7 @@ from .watch import JobWatch
 __all__ = (
     "Variables",
     "cancel_trials",
+    "no_backend",
     "read_variables",
     "resume_trials",
     "run_trials",
@@ -220,7 +221,7 @@ async def resume_trials(
         name = await session.job(job)
         started = await job_started(session.log, name)
         if dry_run:
-            services = services_of(session, await _no_backend(), variables)
+            services = services_of(session, await no_backend(), variables)
             for slot in await plan_resume(services, name, only=only):
                 if request.terminal.json:
                     request.terminal.data(slot)
@@ -247,7 +248,7 @@ async def cancel_trials(request: Request, job: str, *, reason: str | None) -> in
     async with opened(request, job, readonly=False) as session:
         name = await session.job(job)
         variables = await to_thread.run_sync(read_variables, request.environ)
-        services = services_of(session, await _no_backend(), variables)
+        services = services_of(session, await no_backend(), variables)
         ended = await cancel_job(services, name, reason)
     if request.terminal.json:
         request.terminal.data({"job": name, "cancelled": ended})
@@ -256,7 +257,7 @@ async def cancel_trials(request: Request, job: str, *, reason: str | None) -> in
     return 0
 
 
-async def _no_backend() -> SandboxBackend:
+async def no_backend() -> SandboxBackend:
     """For commands that make no sandbox, which work where there is none; nothing is started."""
 
     def make() -> SandboxBackend:

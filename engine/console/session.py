@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
@@ -14,7 +15,7 @@ from ...events.log import EventLog
 from ..location import LogPlace, NotFound, find_job, find_log, find_trial
 from .terminal import Terminal
 
-__all__ = ("Request", "Session", "opened", "place_of")
+__all__ = ("Request", "Session", "author", "opened", "place_of")
 
 
 class Request(NamedTuple):
@@ -86,3 +87,11 @@ def place_of(request: Request, thing: str | None) -> LogPlace:
         environ=request.environ,
         here=request.here,
     )
+
+
+def author() -> str:
+    """Who is at work, for what goes into the log."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a user without a name, as in some containers
+        return f"uid {os.getuid()}"

@@ -84,7 +84,10 @@ class EpisodeJudging:
         for source in sources:
             if source.check is not None:
                 duration = round(given.seconds[source.name], 6)
-                events += [_started(source), _verdict(source, given.checks[source.name], duration)]
+                events += [
+                    _started(source),
+                    verdict_given(source, given.checks[source.name], duration),
+                ]
         credits: list[TrialEvent] = []
         if not any(isinstance(event, VerifierFailed) for event in events):
             for source in sources:
@@ -122,7 +125,7 @@ class EpisodeJudging:
             ask = self._ask(source, world, None) if world is not None else gone
             given = await self._hooks.check(source, data, ask)
             duration = round(self._history.job.clock.monotonic() - begun, 6)
-            verdict = _verdict(source, given, duration)
+            verdict = verdict_given(source, given, duration)
             if gone is not None and gone.missed is not None:
                 verdict = _ungiven(source, gone.missed, duration)
             self._episode.told(verdict)
@@ -295,9 +298,10 @@ def _started(source: HookSource) -> VerifierStarted:
     )  # fmt: skip
 
 
-def _verdict(
+def verdict_given(
     source: HookSource, given: CheckGiven, duration: float
 ) -> VerifierScored | VerifierFailed:
+    """What a check gave, as an event."""
     if given.fault is not None or given.score is None:
         fault = given.fault
         return VerifierFailed(

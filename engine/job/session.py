@@ -158,7 +158,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     ) -> JobContext:
         services, config = self.services, self.config
         environ = services.environ
-        redactor = Redactor(_secrets(services, tasks))
+        redactor = Redactor(secrets_of(services, tasks))
         for name in redactor.too_short:
             self.warn(f"the value of {name} is under 8 characters and is not redacted")
         log = redacting(services.log, redactor)
@@ -229,7 +229,7 @@ def _tell(watch: Watcher, redactor: Redactor, report: Report) -> None:
     watch(redacted(report, redactor))
 
 
-def _secrets(services: Services, tasks: Mapping[str, TaskInJob | EpisodeTask]) -> dict[str, str]:
+def secrets_of(services: Services, tasks: Mapping[str, TaskInJob | EpisodeTask]) -> dict[str, str]:
     """Every secret value that may turn up: those known already and those of verifiers' env."""
     given = {**services.agent_env, **services.verifier_env}
     secrets = {name: value for name, value in given.items() if is_secret_name(name)}

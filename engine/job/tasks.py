@@ -62,6 +62,16 @@ class TaskInJob:
         self._lock = anyio.Lock()
         self._image: Image | ImageError | None = None
 
+    def as_run(self, image_digest: str | None, workspace: str | None) -> TaskInJob:
+        """The same task with the image and the workspace's path that a trial of it had."""
+        settings = self.task.settings
+        if workspace is not None:
+            settings = replace(settings, sandbox=replace(settings.sandbox, workdir=workspace))
+        return TaskInJob(
+            self.snapshot, replace(self.task, settings=settings), backend=self._backend,
+            config=self._config, image_digest=image_digest,
+        )  # fmt: skip
+
     async def image(self) -> Image:
         """The image, ready to use; only the first caller is told of the time it took to build.
 

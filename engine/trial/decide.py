@@ -257,21 +257,24 @@ def _outcome(state: TrialState) -> Literal["scored", "unscored", "errored"]:
 def _by_people(state: TrialState) -> list[VerifierScored]:
     """What people gave, as verdicts; the log has their submissions instead of such events."""
     asked = {request.verifier: request for request in state.requested}
-    return [
-        VerifierScored(
-            verifier=given.verifier,
-            verifier_kind="human",
-            version=asked[given.verifier].version,
-            digest=asked[given.verifier].digest,
-            weight=asked[given.verifier].weight,
-            score=given.score,
-            scores=escape({c.name: share(c) for c in given.criteria}),
-            criteria=given.criteria,
-            source="verifier",
-            duration=0.0,
-        )
-        for given in state.submitted
-    ]
+    return [by_person(asked[given.verifier], given) for given in state.submitted]
+
+
+def by_person(asked: HumanReviewRequested, given: HumanReviewSubmitted) -> VerifierScored:
+    """A person's review as a verdict."""
+    return VerifierScored(
+        verifier=given.verifier,
+        verifier_kind="human",
+        version=asked.version,
+        digest=asked.digest,
+        weight=asked.weight,
+        score=given.score,
+        scores=escape({c.name: share(c) for c in given.criteria}),
+        criteria=given.criteria,
+        feedback=given.feedback,
+        source="verifier",
+        duration=0.0,
+    )
 
 
 def share(criterion: Criterion) -> float:

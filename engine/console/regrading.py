@@ -1,0 +1,229 @@
+"""Regrades: saved work graded again, what came of it, and what would be done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+from anyio import to_thread
+
+from ...projections.regrade_summary import RegradeSummary
+from ...projections.source import read_trial
+from ..errors import ConfigError
+from ..job.config import JobConfig
+from ..job.services import Services
+from ..location import NotFound, job_started
+from ..regrade.report import Noted, RegradeOpened, RegradeReport, TrialRegraded
+from ..regrade.reverify import REASON, engine_given
+from ..regrade.run import Wish, plan_regrade, regrade_job, resume_regrade
+from ..regrade.running import SUMMARY, RegradeResult
+from ..regrade.stored import read_stored
+from ..sandbox.choose import choose
+from .failure import EXIT_FAILED, EXIT_OK
+from .regrade_lines import planned_line, regrade_lines, trial_notes
+from .running import Variables, read_variables, services_of
+from .session import Request, Session, author, opened
+from .terminal import Terminal
+from .text import escaped, plural
+
+__all__ = ("regrade_thing", "reverify_job")
+
+
+class _Means(NamedTuple):
+    """How regrades are run, as the user gave it."""
+
+    sandbox: str | None
+    image: str | None
+    concurrency: int | None
+
+
+async def regrade_thing(
+    request: Request,
+    thing: str,
+    *,
+    wish: Wish,
+    dry_run: bool,
+    resume: bool,
+    sandbox: str | None,
+    concurrency: int | None,
+    **variables_given: Any,
+) -> int:
+    """``trialog regrade``; gives the exit code."""
+    if resume and dry_run:
+        raise ConfigError("give --resume or --dry-run, not both")
+    if resume and wish != Wish():
+        raise ConfigError(
+            "--resume goes on with a regrade as it was planned; leave out what would change it"
+        )
+    variables = await _variables(request, variables_given)
+    means = _Means(sandbox, wish.image, concurrency)
+    async with opened(request, thing, readonly=dry_run) as session:
+        job, trial = await _job_of(session, thing)
+        wish = msgspec.structs.replace(wish, trial=trial, author=author())
+        return await _regrade(session, job, wish, means, variables, dry_run=dry_run, resume=resume)
+
+
+async def reverify_job(
+    request: Request, thing: str, *, dry_run: bool, **variables_given: Any
+) -> int:
+    """``trialog resume --reverify``; gives the exit code."""
+    variables = await _variables(request, variables_given)
+    async with opened(request, thing, readonly=dry_run) as session:
+        job = await session.job(thing)
+        trials = await engine_given(session.log, job)
+        if not trials:
+            session.terminal.line("no trial has a 0 that the engine gave; nothing is left to do")
+            return EXIT_OK
+        wish = Wish(trials=trials, as_of_run=True, reason=REASON, author=author())
+        means = _Means(None, None, None)
+        return await _regrade(session, job, wish, means, variables, dry_run=dry_run)
+
+
+async def _variables(request: Request, given: dict[str, Any]) -> Variables:
+    variables = await to_thread.run_sync(partial(read_variables, request.environ, **given))
+    request.terminal.hide(variables.secrets)
+    return variables
+
+
+async def _job_of(session: Session, thing: str) -> tuple[str, str | None]:
+    """The job that is meant, and the trial when it is only one."""
+    try:
+        return await session.job(thing), None
+    except NotFound as no_job:
+        try:
+            trial = await session.trial(thing)
+        except NotFound as no_trial:
+            raise (no_trial if "fits" in str(no_trial) else no_job) from None
+    stored = read_stored(trial, await read_trial(session.log, trial))
+    return stored.job, trial
+
+
+async def _regrade(
+    session: Session,
+    job: str,
+    wish: Wish,
+    means: _Means,
+    variables: Variables,
+    *,
+    dry_run: bool = False,
+    resume: bool = False,
+) -> int:
+    config = msgspec.convert((await job_started(session.log, job)).config, JobConfig)
+    backend = await choose(
+        means.sandbox or config.sandbox,
+        default_image=means.image or config.image or variables.environ.get("TRIALOG_IMAGE"),
+        strict_limits=config.strict_limits,
+    )
+    try:
+        services = services_of(session, backend, variables)
+        watch = _Watch(session.terminal, dry_run=dry_run)
+        if dry_run:
+            await plan_regrade(services, job, wish, watch)
+            watch.end_of_plan()
+            return EXIT_OK
+        result = await _run(services, job, wish, watch, means.concurrency, resume=resume)
+    finally:
+        await backend.aclose()
+    return _conclude(session, result)
+
+
+async def _run(
+    services: Services,
+    job: str,
+    wish: Wish,
+    watch: _Watch,
+    concurrency: int | None,
+    *,
+    resume: bool,
+) -> RegradeResult:
+    at_once = 4 if concurrency is None else concurrency
+    if at_once < 1:
+        raise ConfigError(f"expected 1 or more, found {at_once}", key="-n")
+    if resume:
+        return await resume_regrade(services, job, watch, concurrency=at_once)
+    return await regrade_job(services, job, wish, watch, concurrency=at_once)
+
+
+def _conclude(session: Session, result: RegradeResult) -> int:
+    terminal = session.terminal
+    summary = msgspec.json.decode(result.summary, type=RegradeSummary)
+    shown = session.shown(result.folder / SUMMARY)
+    if terminal.json:
+        terminal.data({"report": "regrade", "job": result.job, "summary": summary})
+    for line in regrade_lines(summary, shown):
+        terminal.line(line)
+    for problem in result.problems:
+        terminal.message(f"error: {escaped(problem)}")
+    counts = summary.counts
+    bad = counts.failed or counts.not_regradable or summary.flaky or result.problems
+    return EXIT_FAILED if bad else EXIT_OK
+
+
+class _Watch:
+    """Tells what a regrade reports, as it comes."""
+
+    def __init__(self, terminal: Terminal, *, dry_run: bool) -> None:
+        self._terminal = terminal
+        self._dry_run = dry_run
+        self._would = 0
+        self._trials = 0
+
+    def __call__(self, report: RegradeReport) -> None:
+        terminal = self._terminal
+        match report:
+            case RegradeOpened():
+                self._trials = len(report.planned.trials)
+                if not self._dry_run:
+                    what = "goes on" if report.done else "begins"
+                    terminal.message(
+                        f"Regrade {report.planned.regrade_id} {what}: "
+                        f"{plural(self._trials, 'trial')}"
+                    )
+            case Noted():
+                terminal.message(f"note: {escaped(report.message)}")
+            case TrialRegraded():
+                self._would += report.verdict is None
+                if terminal.json:
+                    terminal.data({"report": "trial", **msgspec.structs.asdict(report)})
+                elif self._dry_run:
+                    terminal.line(planned_line(report))
+                for line in trial_notes(report):
+                    terminal.message(line)
+
+    def end_of_plan(self) -> None:
+        """Say what the plan comes to."""
+        self._terminal.line(
+            f"{self._would} of {plural(self._trials, 'trial')} would be regraded; nothing was done"
+        )
+
+
+def wish_of(
+    *,
+    include: Sequence[str],
+    tasks_root: Path | None,
+    here: Path,
+    verifier_only: str | None,
+    as_of_run: bool,
+    call_models: bool,
+    reason: str | None,
+    image: str | None,
+) -> Wish:
+    """What the command line asks for. Raises ConfigError for what contradicts itself."""
+    if as_of_run and tasks_root is not None:
+        raise ConfigError(
+            "--as-of-run takes the verifiers as the job recorded them; --tasks-root names others"
+        )
+    if as_of_run and call_models:
+        raise ConfigError("--as-of-run reads judges' recorded replies; --call-models asks anew")
+    return Wish(
+        include=list(include),
+        tasks_root=None if tasks_root is None else Path(here, tasks_root),
+        verifier_only=verifier_only,
+        as_of_run=as_of_run,
+        call_models=call_models,
+        reason=reason,
+        image=image,
+    )

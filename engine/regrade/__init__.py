@@ -1,0 +1,1 @@
+"""Regrading: saved work graded again, by other verifiers or the same, beside the original."""

@@ -1,0 +1,57 @@
+"""How far a job's regrades are, read back from the log."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import msgspec
+
+from ...events.codec import decode_or_none
+from ...events.kinds import JobEvent, RegradeFinished, RegradePlanned, RegradeSkipped
+from ...events.log import EventLog
+from ...projections.regrades import Regrade, RegradesFold
+from ..errors import CommandRefused
+from ..job import state as job_state
+from ..job.record import stream_of
+from ..job.state import JobState
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """A job and its regrades."""
+
+    state: JobState
+    unfinished: Regrade | None
+    """The last one, where it was cut off."""
+    cause: str
+    """The id of the event that planned the last one; empty where there is none."""
+    ids: frozenset[str]
+    """Of all regrades, finished or not."""
+    finished: frozenset[str]
+
+
+async def load_progress(log: EventLog, job: str) -> Progress:
+    """A job's regrades. Raises CommandRefused for a job that the log does not have."""
+    recorded = await log.read(stream_of(job))
+    if not recorded:
+        raise CommandRefused(f"the log has no job {job!r}; `trialog jobs` lists those it has")
+    state, regrades = JobState(), RegradesFold()
+    cause = ""
+    ids: set[str] = set()
+    for event in recorded:
+        decoded = decode_or_none(event)
+        if decoded is None:
+            state.version = event.version
+            continue
+        job_state.evolve(state, cast("JobEvent", decoded))
+        if isinstance(decoded, RegradePlanned | RegradeSkipped | RegradeFinished):
+            regrades.take(event, decoded)
+        if isinstance(decoded, RegradePlanned):
+            cause = event.id
+            ids.add(decoded.regrade_id)
+    return Progress(
+        state=state,
+        unfinished=regrades.unfinished,
+        cause=cause,
+        ids=frozenset(ids),
+        finished=frozenset(one.id for one in regrades.finished),
+    )

@@ -1,0 +1,31 @@
+"""Trials whose 0 is the engine's, since nothing usable came from their verifier."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ...events.kinds import RegradeScored
+from ...events.log import EventLog
+from ...projections.source import JobSource, read_trial
+from .progress import load_progress
+from .stored import read_stored
+
+REASON = "reverify: the engine had given 0, because nothing usable came from the verifier"
+
+
+async def engine_given(log: EventLog, job: str) -> list[str]:
+    """The trials of a job that have no verdict of a verifier's yet, in the summary's order."""
+    finished = (await load_progress(log, job)).finished
+    summary = (await JobSource(log, job).summary()).documents["summary.json"]
+    given = msgspec.json.decode(summary, type=dict[str, Any])["engine_given_rewards"]["trials"]
+    found: list[str] = []
+    for trial in given:
+        stored = read_stored(trial, await read_trial(log, trial))
+        if not any(
+            isinstance(one, RegradeScored) and one.reward_source == "verifier" and id in finished
+            for id, one in stored.answered.items()
+        ):
+            found.append(trial)
+    return found

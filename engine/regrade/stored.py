@@ -1,0 +1,148 @@
+"""A stored trial as a regrade needs it. A fold over its events: no clock, no log."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import msgspec
+
+from ...events.codec import decode_or_none
+from ...events.envelope import RecordedEvent
+from ...events.kinds import (
+    AgentFinished,
+    ArtifactsSaved,
+    EnvironmentReset,
+    Event,
+    HumanReviewRequested,
+    HumanReviewSubmitted,
+    JudgeSampled,
+    RegradeFailed,
+    RegradeScored,
+    SandboxStarted,
+    TrialErrored,
+    TrialFinished,
+    TrialScored,
+    TrialStarted,
+    TrialUnscored,
+    VerifierFailed,
+    VerifierScored,
+    WorkspaceSaved,
+)
+from ...projections.episode import EpisodeData, EpisodeFold, TaskData
+from ...projections.regrades import Graded
+
+
+class StoredTrial(msgspec.Struct, kw_only=True):
+    """What the log has of a trial. Private to one fold, which changes it in place."""
+
+    trial: str
+    job: str = ""
+    task: str = ""
+    version: int = 0
+    """Of its stream."""
+    begun: bool = False
+    outcome: str | None = None
+    """Null while it has not finished."""
+    category: str | None = None
+    """Why it is errored or unscored."""
+    scored: TrialScored | None = None
+    standing: str | None = None
+    """The id of the event with the verdict that stands."""
+    answered: dict[str, RegradeScored | RegradeFailed] = {}
+    """What each regrade that reached it gave, by the regrade's id."""
+    sandbox: SandboxStarted | None = None
+    """The agent's; where there was none for an agent, the newest."""
+    workspace: WorkspaceSaved | None = None
+    artifacts: ArtifactsSaved | None = None
+    world: bool = False
+    """It has an environment, whose states are recorded."""
+    worked: bool = False
+    """The agent left work to check."""
+    episode: EpisodeData | None = None
+    verdicts: dict[str, VerifierScored | VerifierFailed] = {}
+    """The run's, by verifier."""
+    requests: dict[str, HumanReviewRequested] = {}
+    reviews: dict[str, HumanReviewSubmitted] = {}
+    replies: dict[str, list[JudgeSampled]] = {}
+    """Of the run's judges."""
+
+    @property
+    def original(self) -> Graded:
+        """What the run came to, as result.json has it."""
+        if self.scored is not None and self.outcome == "scored":
+            return Graded((self.scored.rewards or {}).get("reward"), self.scored.passed)
+        return Graded(None, False if self.outcome == "errored" else None)
+
+    @property
+    def waiting(self) -> bool:
+        """People still owe it a review."""
+        return self.outcome is None and bool(self.requests.keys() - self.reviews.keys())
+
+
+def read_stored(
+    trial: str,
+    events: Sequence[RecordedEvent],
+    task: TaskData | None = None,
+    blobs: Mapping[str, bytes] | None = None,
+    *,
+    finished: Collection[str] = (),
+) -> StoredTrial:
+    """The trial of these events, after those of the execution that it goes on from.
+
+    With `task` its episode is made, from `blobs` that `episode_blobs` names. `finished` are the
+    regrades whose verdicts stand. Raises UnknownEvent and LogCorrupt for what can't be read.
+    """
+    found = StoredTrial(trial=trial)
+    fold = None if task is None else EpisodeFold(trial, task)
+    bytes_of = blobs or {}
+    for event in events:
+        payload = decode_or_none(event)
+        found.version = event.version
+        if payload is None:
+            continue
+        if fold is not None and found.outcome is None:
+            fold.feed(event.id, payload, bytes_of)
+        _take(found, event.id, payload, finished)
+    if fold is not None and found.world:
+        found.episode = fold.data(bytes_of)
+    return found
+
+
+def _take(found: StoredTrial, id: str, payload: Event, finished: Collection[str]) -> None:
+    match payload:
+        case TrialStarted():
+            found.begun, found.job, found.task = True, payload.job, payload.slot.task
+            found.outcome = found.category = found.scored = found.standing = None
+        case RegradeScored() | RegradeFailed():
+            found.answered.setdefault(payload.regrade_id, payload)
+            if isinstance(payload, RegradeScored) and payload.regrade_id in finished:
+                found.standing = id
+        case _ if found.outcome is not None:
+            return  # what comes after the end is no part of the run
+        case SandboxStarted():
+            if payload.purpose == "agent" or found.sandbox is None:
+                found.sandbox = payload
+        case WorkspaceSaved():
+            found.workspace = payload
+        case ArtifactsSaved():
+            found.artifacts = payload
+        case EnvironmentReset():
+            found.world = True
+        case AgentFinished():
+            found.worked = True
+        case VerifierScored() | VerifierFailed():
+            found.verdicts[payload.verifier] = payload
+        case JudgeSampled():
+            found.replies.setdefault(payload.verifier, []).append(payload)
+        case HumanReviewRequested():
+            found.requests[payload.verifier] = payload
+        case HumanReviewSubmitted():
+            found.reviews[payload.verifier] = payload
+        case TrialScored():
+            found.scored, found.standing = payload, id
+        case TrialUnscored() | TrialErrored():
+            found.category, found.standing = payload.category, id
+        case TrialFinished():
+            found.outcome = payload.outcome
+        case _:
+            pass
