@@ -200,16 +200,20 @@ class Running:
         try:
             return await work.run()
         except EventInvalid as error:
-            return self._fault(work, error)
+            return await self._fault(work, error)
         except LogCorrupt as error:
             return Refusal("trial_unreadable", str(error))
         except LogError:
             raise
         except Exception as error:  # the others must go on
-            return self._fault(work, error)
+            return await self._fault(work, error)
 
-    def _fault(self, work: ScriptRegrade | EpisodeRegrade, error: Exception) -> RegradeFailed:
-        structlog.get_logger().error("engine fault", trial=work.trial.trial, exc_info=error)
+    async def _fault(self, work: ScriptRegrade | EpisodeRegrade, error: Exception) -> RegradeFailed:
+
+        def write() -> None:  # reads source files for the traceback
+            structlog.get_logger().error("engine fault", trial=work.trial.trial, exc_info=error)
+
+        await to_thread.run_sync(write)
         return RegradeFailed(
             regrade_id=self.planned.regrade_id,
             error=f"{type(error).__name__}: {said(error)}",

@@ -108,9 +108,9 @@ class FakeSandbox:
         return await self.backend.phase(self, command, output)
 
     async def save_tree(self, path: str, destination: Path, *, cap: int) -> Tree:
-        """An archive of nothing."""
+        """An archive of nothing, unless the backend was told so."""
         await self.backend.on_save(self)
-        await anyio.Path(destination).write_bytes(zstandard.compress(b"\0" * 1024))
+        await anyio.Path(destination).write_bytes(self.backend.archive)
         return Tree(size=0, files=0)
 
     async def copy_file(self, path: str, destination: Path, *, cap: int) -> list[SkippedPath]:
@@ -180,6 +180,8 @@ class FakeBackend:
         self.sandboxes: list[FakeSandbox] = []
         self.on_remove: Callable[[FakeSandbox], Awaitable[None]] = nothing
         self.outside: list[str] | None = []
+        self.archive = zstandard.compress(b"\0" * 1024)
+        """What a saved workspace is."""
         self.digest = "sha256:" + "0" * 64
         self.image = Image(name=None)
         """What `prepare` gives, with `digest`."""
