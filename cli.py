@@ -334,6 +334,7 @@ def regrade(
     ] = False,
     reason: Annotated[str | None, typer.Option(help="Why; it goes into the log.")] = None,
     call_models: CallModels = False,
+    judge_max_cost: JudgeMaxCost = None,
     sandbox: Annotated[
         SandboxName | None, typer.Option(help="Where test scripts run. [the run's]")
     ] = None,
@@ -351,8 +352,8 @@ def regrade(
     request = _request(json, verbose, log)
     wish = wish_of(
         include=include or [], tasks_root=tasks_root, here=request.here,
-        verifier_only=verifier_only, as_of_run=as_of_run, call_models=call_models, reason=reason,
-        image=image,
+        verifier_only=verifier_only, as_of_run=as_of_run, call_models=call_models,
+        judge_max_cost=judge_max_cost, reason=reason, image=image,
     )  # fmt: skip
     return _await(
         regrade_thing, request, thing, wish=wish, dry_run=dry_run, resume=resume,
@@ -444,6 +445,9 @@ def logs(
     verifier: Annotated[
         bool, typer.Option("--verifier", help="What the verifier printed, not the agent.")
     ] = False,
+    regrade: Annotated[
+        bool, typer.Option("--regrade", help="What the verifiers printed in the last regrade.")
+    ] = False,
     follow: Follow = False,
     log: Log = None,
     verbose: Verbose = 0,
@@ -452,7 +456,7 @@ def logs(
     from .engine.console.outputs import show_output
 
     request = _request(False, verbose, log)
-    return _await(show_output, request, trial, verifier=verifier, follow=follow)
+    return _await(show_output, request, trial, verifier=verifier, follow=follow, regrade=regrade)
 
 
 @app.command("exec", context_settings={"allow_interspersed_args": False})

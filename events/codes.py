@@ -214,9 +214,9 @@ WARNINGS: dict[str, Code] = {
         "The verifiers, exactly as they were in the run, give another verdict on the same work.",
         "Look for time, chance or network in the test; such a verdict says little of the work.",
     ),
-    "image_reward": Code(
-        "A reward file came with the image of a regrade's sandbox; it was not believed.",
-        "Remove it from the image.",
+    "tamper_found": Code(
+        "What could have changed the grade was found before a regrade, and put out of its way.",
+        "Read the message, which names the path; it was in the saved work or in the image.",
     ),
 }
 
@@ -356,7 +356,7 @@ CATEGORIES: dict[str, Category] = {
     ),
     "verifier_no_reward": Category(
         "The verifier wrote no usable reward, and --missing-reward error was given.",
-        "Mend the test, then `trialog run --from JOB`.",
+        "Mend the test, then `trialog regrade JOB`.",
         "verifier",
     ),
     "log_unavailable": Category(
@@ -376,7 +376,7 @@ CATEGORIES: dict[str, Category] = {
     ),
     "verifier_failed": Category(
         "A verifier's check raised, or gave what is no output, so there is no score.",
-        "Read the error, which names the line in the verifier's file; mend it and try it again.",
+        "Read the error, which names the line in the file; mend it, then `trialog regrade JOB`.",
         "verifier",
     ),
     "verifier_timeout": Category(

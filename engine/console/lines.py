@@ -163,7 +163,7 @@ def unscored_lines(trials: Iterable[TrialEnded], folder: str) -> list[str]:
                 then = f"`trialog explain {category}`; then {then}"
         else:
             why = f"the verifier itself failed ({category})"
-            then = f"mend the test; `trialog run --from {shlex.quote(folder)}` then runs it anew"
+            then = f"mend the test; `trialog regrade {shlex.quote(folder)}` then grades it again"
         lines.append(f"  {len(group)} unscored: {why}: {_names(group)}")
         lines.append(f"      next: {then}")
     return lines

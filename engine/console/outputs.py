@@ -14,6 +14,8 @@ from ...events.kinds import (
     AgentFinished,
     AgentStarted,
     Event,
+    RegradeFailed,
+    RegradeScored,
     SandboxStarted,
     TrialAbandoned,
     TrialFinished,
@@ -25,6 +27,7 @@ from ...events.kinds import (
 )
 from ...events.kinds.parts import Output
 from ...events.log import EventLog
+from ..errors import ConfigError
 from ..location import NotFound
 from .session import Request, Session, opened
 from .text import escaped
@@ -38,10 +41,17 @@ _VERIFIERS = (VerifierStarted, (VerifierScored, VerifierFailed), "verifying")
 _CHUNK = 64 * 1024
 
 
-async def show_output(request: Request, trial: str, *, verifier: bool, follow: bool) -> int:
+async def show_output(
+    request: Request, trial: str, *, verifier: bool, follow: bool, regrade: bool = False
+) -> int:
     """``trialog logs``; gives the exit code."""
+    if regrade and follow:
+        raise ConfigError("a regrade's output is there at its end; leave out --follow")
     async with opened(request, trial) as session:
         name = await session.trial(trial)
+        if regrade:
+            await _show_regrade(session, name)
+            return 0
         if follow:
             await _follow(session, name, verifier=verifier)
             return 0
@@ -54,6 +64,20 @@ async def show_output(request: Request, trial: str, *, verifier: bool, follow: b
             raise NotFound(await _nothing(session.log, name, verifier=verifier))
         _write(session, printed(await to_thread.run_sync(live.read_bytes)))
     return 0
+
+
+async def _show_regrade(session: Session, trial: str) -> None:
+    """What the verifiers printed in the last regrade that gave the trial an answer."""
+    last: RegradeScored | RegradeFailed | None = None
+    for event in await session.log.read(f"trial/{trial}"):
+        payload = decode_known(event)
+        if isinstance(payload, RegradeScored | RegradeFailed):
+            last = payload
+    outputs = [one.output for one in last.verdicts if one.output] if last else []
+    if not outputs:
+        raise NotFound(f"trial {trial}: no regrade of it has printed anything")
+    for output in outputs:
+        _write(session, printed(await session.log.blobs.get(output.blob)))
 
 
 def printed(data: bytes) -> str:

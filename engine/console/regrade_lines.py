@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ...projections.regrade import RegradeDocument
 from ...projections.regrade_summary import RegradeSummary
 from ...projections.regrades import Graded
 from ..regrade.report import TrialRegraded
 from .text import escaped, number, percent, telling, text_of
 
-__all__ = ("planned_line", "regrade_lines", "table", "trial_notes")
+__all__ = (
+    "counts_line",
+    "planned_line",
+    "regrade_lines",
+    "regraded_line",
+    "table",
+    "trial_notes",
+)
 
 _TITLES = ("Trial", "Original", "New", "Verdict")
 _WHY = 200
@@ -28,13 +36,7 @@ def regrade_lines(summary: RegradeSummary, path: str) -> Iterator[str]:
         for row in summary.trials
     ]
     yield from table(f"Regrade {escaped(summary.regrade_id)}", _TITLES, rows)
-    counts = summary.counts
-    yield (
-        f"{counts.regraded}/{counts.trials} regraded, {counts.changed} changed "
-        f"({counts.fail_to_pass} fail->pass, {counts.pass_to_fail} pass->fail), "
-        f"{counts.failed} failed, {counts.not_regradable} not regradable. "
-        f"Summary: {escaped(path)}"
-    )
+    yield f"{counts_line(summary)}. Summary: {escaped(path)}"
     for row in summary.trials:
         if row.error is not None:
             why = telling(text_of(row.error), _WHY)
@@ -49,6 +51,25 @@ def regrade_lines(summary: RegradeSummary, path: str) -> Iterator[str]:
                 f"{figures.passed}/{figures.trials} passed ({percent(figures.pass_rate)}), "
                 f"mean reward {number(figures.mean_reward)}"
             )
+
+
+def counts_line(summary: RegradeSummary) -> str:
+    """What a regrade came to, in counts."""
+    counts = summary.counts
+    return (
+        f"{counts.regraded}/{counts.trials} regraded, {counts.changed} changed "
+        f"({counts.fail_to_pass} fail->pass, {counts.pass_to_fail} pass->fail), "
+        f"{counts.failed} failed, {counts.not_regradable} not regradable"
+    )
+
+
+def regraded_line(found: RegradeDocument) -> str:
+    """A trial's latest regrade, for `trialog show`."""
+    verdict = found.verdict.replace("_", " ")
+    reward = "" if found.new.reward is None else f", reward {found.new.reward:g}"
+    why = "" if found.error is None else f": {telling(text_of(found.error), _WHY)}"
+    before = f", {len(found.history)} before it" if found.history else ""
+    return f"  regraded: {verdict}{reward} ({escaped(found.regrade_id)}{before}){why}"
 
 
 def _reward(graded: Graded) -> str:

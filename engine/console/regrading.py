@@ -22,6 +22,7 @@ from ..regrade.run import Wish, plan_regrade, regrade_job, resume_regrade
 from ..regrade.running import SUMMARY, RegradeResult
 from ..regrade.stored import read_stored
 from ..sandbox.choose import choose
+from ..settings import check_dollars
 from .failure import EXIT_FAILED, EXIT_OK
 from .regrade_lines import planned_line, regrade_lines, trial_notes
 from .running import Variables, read_variables, services_of
@@ -208,6 +209,7 @@ def wish_of(
     verifier_only: str | None,
     as_of_run: bool,
     call_models: bool,
+    judge_max_cost: float | None,
     reason: str | None,
     image: str | None,
 ) -> Wish:
@@ -218,12 +220,16 @@ def wish_of(
         )
     if as_of_run and call_models:
         raise ConfigError("--as-of-run reads judges' recorded replies; --call-models asks anew")
+    if judge_max_cost is not None and not call_models:
+        raise ConfigError("--judge-max-cost limits what judges are asked for; give --call-models")
+    check_dollars(judge_max_cost)
     return Wish(
         include=list(include),
         tasks_root=None if tasks_root is None else Path(here, tasks_root),
         verifier_only=verifier_only,
         as_of_run=as_of_run,
         call_models=call_models,
+        judge_max_cost=judge_max_cost,
         reason=reason,
         image=image,
     )

@@ -18,6 +18,7 @@ from ...events.kinds import (
 from ...events.kinds.parts import Slot
 from ...events.log import EventLog
 from ...events.values import unescape
+from ...projections.regrade_summary import RegradeSummary
 from ...projections.result import Result, result
 from ...projections.source import JobSource, read_trial
 from ...projections.trial import TrialFold, TrialView
@@ -72,11 +73,19 @@ async def view_of(log: EventLog, trial: str) -> TrialView | None:
 
 async def summary_of(log: EventLog, job: str) -> dict[str, Any]:
     """The content of the job's summary.json as of now. Raises what keeps it from being read."""
+    return (await summaries_of(log, job))[0]
+
+
+async def summaries_of(log: EventLog, job: str) -> tuple[dict[str, Any], RegradeSummary | None]:
+    """The same, and the content of regrade-summary.json where there is one."""
     files = await JobSource(log, job).summary()
     for problem in files.problems:
         raise problem.error
     found: dict[str, Any] = msgspec.json.decode(files.documents["summary.json"])
-    return found
+    regraded = files.documents.get("regrade-summary.json")
+    if regraded is None:
+        return found, None
+    return found, msgspec.json.decode(regraded, type=RegradeSummary)
 
 
 async def cancel_reason(log: EventLog, job: str) -> str | None:

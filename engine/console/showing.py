@@ -19,7 +19,8 @@ from ..location import NotFound, job_folder, job_started
 from .failure import EXIT_FAILED, EXIT_OK
 from .kept import kept_trials
 from .lines import labels, summary_lines, trial_line, warning_lines
-from .rows import JobRows, cancel_reason, read_job, summary_of
+from .regrade_lines import counts_line
+from .rows import JobRows, cancel_reason, read_job, summaries_of, summary_of
 from .session import Request, Session, opened
 from .showing_trial import show_trial
 from .table import aligned, figure_lines
@@ -48,7 +49,7 @@ async def show_thing(request: Request, thing: str) -> int:
 async def _show_job(session: Session, job: str) -> None:
     terminal, log = session.terminal, session.log
     started = await job_started(log, job)
-    summary = await summary_of(log, job)
+    summary, regraded = await summaries_of(log, job)
     rows = await read_job(log, job, kept=await kept_trials(session.place.folder))
     folder = job_folder(session.place, started)
     state = await _state(session, job)
@@ -61,6 +62,7 @@ async def _show_job(session: Session, job: str) -> None:
                 "log": str(session.place.path),
                 "started_at": (await log.read(f"job/{job}", limit=1))[0].at,
                 "summary": summary,
+                "regrade": regraded,
                 "trials": msgspec.to_builtins(rows.ended),
                 "open": [trial.trial for trial in rows.open],
                 "superseded": rows.superseded,
@@ -79,6 +81,8 @@ async def _show_job(session: Session, job: str) -> None:
         terminal.line(line)
     for line in (*figure_lines(rows.tally.groups, config), *kept_lines(rows.tally)):
         terminal.line(line)
+    if regraded is not None:
+        terminal.line(f"Regrade {escaped(regraded.regrade_id)}: {counts_line(regraded)}")
     there = await to_thread.run_sync(folder.is_dir)
     missing = "" if there else f" (not there; `trialog rebuild {job}` writes it)"
     terminal.line(f"Job folder: {escaped(shown)}{missing}")

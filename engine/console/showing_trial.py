@@ -11,13 +11,16 @@ from anyio import to_thread
 
 from ...events.log import EventLog
 from ...events.values import BlobRef, Text, unescape
+from ...projections.regrade import regrade
 from ...projections.result import Result, result
 from ...projections.source import trial_view
 from ...projections.trial import TrialView
 from ..location import NotFound, job_folder, job_started
+from ..regrade.progress import load_progress
 from .hook_errors import HookErrors
 from .kept import kept_trials
 from .lines import labels, trial_line
+from .regrade_lines import regraded_line
 from .rows import cancel_reason, hook_failures, row_of
 from .session import Session
 from .text import escaped, number, plural, text_of
@@ -29,6 +32,7 @@ _FILES = (
     "rewards.jsonl",
     "steps.jsonl",
     "trajectory.json",
+    "regrade.json",
     "verifier/test-stdout.txt",
 )
 
@@ -57,6 +61,9 @@ async def show_trial(session: Session, trial: str) -> None:
     if found is not None:
         for line in await _outcome(log, found):
             terminal.line(line)
+        regrades = (await load_progress(log, view.started.job)).regrades
+        if (latest := regrade(view, regrades)) is not None:
+            terminal.line(regraded_line(latest))
     if trial in await kept_trials(session.place.folder):
         terminal.line(
             f"  sandbox kept: `trialog exec {escaped(trial)} -- CMD` runs a program there"

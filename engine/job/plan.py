@@ -128,7 +128,7 @@ def _finished(slot: Slot, last: Execution, trial: str, only: str | None) -> Plan
                 return planned(
                     "leave",
                     f"unscored ({category}): the verifier was at fault and would fail again; "
-                    "mend the test, then `trialog run --from JOB`",
+                    "mend the test, then `trialog regrade JOB`",
                 )
             if category == "world_gone":
                 return planned("run", f"unscored ({category}): {state.unscored.error}")

@@ -128,6 +128,7 @@ class EpisodeRegrade:
                 result = await judge(
                     verifier, trial.episode, client, digest=digest, blobs=blobs,
                     clock=context.clock, limiter=context.judges.slots(verifier.model),
+                    cost_limit=context.judges.cost_limit,
                     redact=context.redactor.text,
                 )  # fmt: skip
             self.replies += result.events

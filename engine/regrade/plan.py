@@ -65,7 +65,7 @@ def _without_workspace(trial: StoredTrial, facts: Facts) -> Refusal | None:
             return Refusal("no_work", f"the agent left no work to grade ({trial.category})")
         return Refusal("no_saved_workspace", "its workspace was not saved")
     if facts.pruned:
-        return Refusal("workspace_pruned", "its saved workspace was given up (`trialog prune`)")
+        return Refusal("workspace_pruned", "its saved workspace was given up to free disk")
     if facts.blob == "missing":
         return Refusal("blob_missing", f"blob {saved.archive.blob} of its workspace is missing")
     if facts.blob == "altered":

@@ -27,6 +27,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     ids: frozenset[str]
     """Of all regrades, finished or not."""
     finished: frozenset[str]
+    regrades: list[Regrade]
+    """Those that are finished, in order."""
 
 
 async def load_progress(log: EventLog, job: str) -> Progress:
@@ -54,4 +56,5 @@ async def load_progress(log: EventLog, job: str) -> Progress:
         cause=cause,
         ids=frozenset(ids),
         finished=frozenset(one.id for one in regrades.finished),
+        regrades=regrades.finished,
     )

@@ -38,6 +38,8 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     verifier_only: str | None = None
     as_of_run: bool = False
     call_models: bool = False
+    judge_max_cost: float | None = None
+    """Dollars that judges may cost together."""
     reason: str | None = None
     author: str | None = None
     image: str | None = None
@@ -130,6 +132,7 @@ async def _plan(
         sandbox=services.backend.name if scripted else None,
         image=wish.image,
         call_models=wish.call_models,
+        judge_max_cost=wish.judge_max_cost,
     )
     return _Planned(event, taken.gone, store)
 

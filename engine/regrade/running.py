@@ -48,6 +48,7 @@ from ..job.record import JobRecord
 from ..job.services import Services
 from ..job.session import secrets_of
 from ..job.tasks import TaskInJob, open_tasks
+from ..judges.judge import CostLimit
 from ..labels.workers import in_order
 from ..reaper import reaper
 from ..redact import Redactor
@@ -317,7 +318,11 @@ class Running:
             hooks = await stack.enter_async_context(open_hooks(tasks.values(), services.hooks))
             client = services.judge_client
             called = episodes.values() if self.planned.call_models and record else ()
-            judges = await stack.enter_async_context(open_judges(called, services.environ, client))
+            dollars = self.planned.judge_max_cost
+            limit = None if dollars is None else CostLimit(dollars)
+            judges = await stack.enter_async_context(
+                open_judges(called, services.environ, client, cost_limit=limit)
+            )
             removal = await stack.enter_async_context(reaper(deadline=config.stop_timeout_sec))
             redactor = Redactor(secrets_of(services, tasks))
             log = redacting(services.log, redactor)

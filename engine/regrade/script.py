@@ -23,6 +23,7 @@ from ..job.tasks import TaskInJob
 from ..sandbox.protocol import Sandbox
 from ..tasks.environment import resolve_env
 from ..trial.folders import TamperUncleared
+from ..trial.hardening.way import clear_the_way
 from ..trial.work import SavedWork
 from ..verifier.script import SCRIPT, ScriptVerifier, run_script_verifier
 from .context import Context
@@ -120,9 +121,19 @@ class ScriptRegrade:
             tampered = await place.folders.close_agent_phase(
                 context.log.blobs, planted=place.image.planted_rewards
             )
-        except TamperUncleared as error:
+            hardened = await clear_the_way(
+                place.sandbox,
+                place.folders.workspace,
+                place.image,
+                self._task.task.verifier,
+                blobs=context.log.blobs,
+            )
+        except (TamperUncleared, SandboxError) as error:
             return self._failed(error)
-        return await self._verify(self._task, place.sandbox, [*warnings, *_told(tampered)])
+        events = [*tampered, *hardened.events([], 0.0)]
+        warnings += [event for event in events if isinstance(event, WarningRaised)]
+        warnings += _told([event for event in events if isinstance(event, TamperFound)])
+        return await self._verify(self._task, place.sandbox, warnings)
 
     async def _verify(
         self, task: TaskInJob, sandbox: Sandbox, warnings: Sequence[WarningRaised]
@@ -198,8 +209,8 @@ class ScriptRegrade:
 
 
 def _told(tampered: Sequence[TamperFound]) -> list[WarningRaised]:
-    """What lay in the verifier's places of a fresh sandbox: it came with the image."""
+    """What was put out of the verifier's way; such an event has no place after a trial's end."""
     return [
-        WarningRaised(code="image_reward", message=f"{found.what}: {found.path}", path=found.path)
+        WarningRaised(code="tamper_found", message=f"{found.what}: {found.path}", path=found.path)
         for found in tampered
     ]

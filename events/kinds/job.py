@@ -144,6 +144,8 @@ class RegradePlanned(Payload, frozen=True, kw_only=True):
     """For tasks that name none and trials that had none."""
     call_models: bool = False
     """Judges are asked anew; else their recorded replies are read again."""
+    judge_max_cost: float | None = None
+    """Dollars that judges may cost together; null: no limit."""
 
 
 class RegradeSkipped(Payload, frozen=True, kw_only=True):

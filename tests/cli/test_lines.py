@@ -162,7 +162,7 @@ def test_summary() -> None:
 
 
 def test_next_after_a_verifiers_own_fault() -> None:
-    """Where the verifier itself failed a resume would fail again; a new run after mending won't."""
+    """Where the verifier itself failed a resume would fail again; a regrade after mending won't."""
     trials = [
         ended(name, outcome="unscored", category="verifier_failed", error="raised")
         for name in ("b", "a")
@@ -170,7 +170,7 @@ def test_next_after_a_verifiers_own_fault() -> None:
     lines = summary_lines(summary(unscored=2), tally(*trials), folder="my jobs/x")
     assert lines[2:4] == [
         "  2 unscored: the verifier itself failed (verifier_failed): a, b",
-        "      next: mend the test; `trialog run --from 'my jobs/x'` then runs it anew",
+        "      next: mend the test; `trialog regrade 'my jobs/x'` then grades it again",
     ]
 
 

@@ -15,6 +15,7 @@ from trialog.engine.job.config import JobConfig
 from trialog.engine.job.episode_loading import pack_episode_task
 from trialog.engine.job.episode_task import EpisodeTask
 from trialog.engine.job.policies import PolicyAgent
+from trialog.engine.judges.client import JudgeClient
 from trialog.engine.projects.project import load_project
 from trialog.engine.sandbox.none import NoSandboxes
 from trialog.events.clock import RandomIds, SystemClock
@@ -163,7 +164,12 @@ def _packed(root: Path) -> tuple[EpisodeTask, Any, Any]:
 
 
 async def run_desk(
-    root: Path, jobs: Path, *, attempts: int = 1, environ: Mapping[str, str] | None = None
+    root: Path,
+    jobs: Path,
+    *,
+    attempts: int = 1,
+    environ: Mapping[str, str] | None = None,
+    judge_client: JudgeClient | None = None,
 ) -> JobResult:
     """Run the project's task; the log is ``trialog.db`` in `jobs`."""
     packed, agent, policy = await to_thread.run_sync(_packed, root)
@@ -171,7 +177,7 @@ async def run_desk(
         services = Services(
             log=log, log_id=log.log_id, backend=NoSandboxes(), clock=SystemClock(),
             ids=RandomIds(), jobs_folder=jobs, environ=environ or {}, hooks=hooks,
-            policies={agent.name: PolicyAgent(agent.name, policy)},
+            policies={agent.name: PolicyAgent(agent.name, policy)}, judge_client=judge_client,
         )  # fmt: skip
         config = JobConfig(tasks=["count"], agents=["steady"], attempts=attempts, seed=1)
         return await run_job(services, config, [packed], Watched())

@@ -95,7 +95,7 @@ NO_IMAGE = TrialErrored(error="e", category="image_unavailable")
         (REAL_ZERO, "keep", False, "failed with 0"),
         (ended(LOST, "unscored"), "grade", False, "graded again"),
         ([*AGENT_PHASE, LOST, TrialFinished(outcome="unscored")], "run", False, "not saved"),
-        (ended(BROKEN, "unscored"), "leave", False, "trialog run --from JOB"),
+        (ended(BROKEN, "unscored"), "leave", False, "trialog regrade JOB"),
         ([STARTED, CRASH, TrialFinished(outcome="errored")], "leave", False, "--only errored"),
         ([STARTED, REFUSED, TrialFinished(outcome="errored")], "leave", False, "limits_refused"),
         ([STARTED, NO_IMAGE, TrialFinished(outcome="errored")], "run", False, "no work to grade"),

@@ -1,0 +1,216 @@
+"""`trialog regrade` as a user has it, on both sandboxes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from helpers.terminal import until
+
+if TYPE_CHECKING:
+    from conftest import MakeTask, Ran, User
+
+IMAGE = os.environ.get("TRIALOG_TEST_IMAGE", "trialog-base:latest")
+
+LENIENT = (
+    'echo 0 > /logs/verifier/reward.txt\n[ -s answer.txt ] && echo 1 > "$TRIALOG_REWARD_TEXT"\n'
+)
+STRICT = LENIENT.replace("-s answer.txt", '"$(cat answer.txt)" = 42')
+WRONG = "echo 41 > answer.txt\n"
+
+
+@pytest.fixture(
+    params=[
+        pytest.param("docker", marks=pytest.mark.docker),
+        pytest.param("bubblewrap", marks=pytest.mark.bubblewrap),
+    ]
+)
+def options(request: pytest.FixtureRequest) -> list[str]:
+    """The options that choose each sandbox in turn."""
+    if request.param == "docker":
+        return ["--sandbox", "docker", "--image", IMAGE]
+    return ["--sandbox", "bubblewrap"]
+
+
+def run_job(user: User, *words: str) -> str:
+    """Run a job; its folder as it was printed."""
+    ran = user.run("run", "t", *words)
+    (line,) = [line for line in ran.lines if line.startswith("Job folder: ")]
+    return line.removeprefix("Job folder: ")
+
+
+def files_of(user: User, job: str) -> dict[str, bytes]:
+    """Every file of a job but those of regrades."""
+    folder = user.home / job
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and not path.name.startswith("regrade")
+    }
+
+
+def summary_of(user: User, job: str) -> dict[str, Any]:
+    """The content of regrade-summary.json."""
+    return json.loads((user.home / job / "regrade-summary.json").read_bytes())
+
+
+def mend(user: User, test: str) -> None:
+    """Write the task's test anew."""
+    (user.home / "t" / "verifier" / "test.sh").write_text(test)
+
+
+def test_a_lenient_test_is_mended(user: User, make_task: MakeTask, options: list[str]) -> None:
+    """The table, the line, the files; and the original's bytes stay."""
+    make_task("t", test=LENIENT, solve=WRONG)
+    job = run_job(user, *options)
+    before = files_of(user, job)
+    mend(user, STRICT)
+    ran = user.run("regrade", job, "--reason", "took any answer", code=0)
+    (trial,) = [path.name for path in (user.home / job).glob("t__*")]
+    id = summary_of(user, job)["regrade_id"]
+    wide = len(trial) + 2
+    assert ran.lines == [
+        f"{'Regrade ' + id:^{wide + 32}}".rstrip(),
+        f"┏{'━' * wide}┳━━━━━━━━━━┳━━━━━┳━━━━━━━━━━━━┓",
+        f"┃ {'Trial':<{wide - 1}}┃ Original ┃ New ┃ Verdict    ┃",
+        f"┡{'━' * wide}╇━━━━━━━━━━╇━━━━━╇━━━━━━━━━━━━┩",
+        f"│ {trial} │ 1        │ 0   │ pass->fail │",
+        f"└{'─' * wide}┴──────────┴─────┴────────────┘",
+        "1/1 regraded, 1 changed (0 fail->pass, 1 pass->fail), 0 failed, 0 not regradable. "
+        f"Summary: {job}/regrade-summary.json",
+    ]
+    assert files_of(user, job) == before
+    regrade = json.loads((user.home / job / trial / "regrade.json").read_bytes())
+    assert (regrade["original"]["reward"], regrade["new"]["reward"]) == (1.0, 0.0)
+    assert regrade["reason"] == "took any answer"
+    user.run("rebuild", job, "--check", code=0)
+    assert user.run("regrade", trial, "--as-of-run", code=0).lines[-1].startswith("1/1 regraded, 0")
+    assert files_of(user, job) == before
+    assert "regrade" in user.run("replay", trial, code=0).out
+    shown = user.run("show", trial, code=0).out
+    assert (
+        f"regraded: unchanged, reward 1 ({summary_of(user, job)['regrade_id']}, 1 before it)"
+        in shown
+    )
+
+
+def test_the_workspace_comes_back_whole(
+    user: User, make_task: MakeTask, options: list[str]
+) -> None:
+    """Modes, times, links and odd names are as the agent left them, and so are artifacts."""
+    solve = (
+        "mkdir -p deep; echo x > 'deep/odd\nname'; chmod 640 deep/odd*; ln -s ../out deep/link\n"
+        "touch -d @1000000000 deep/odd*; ln deep/odd* deep/twin; chmod 711 deep\n"
+        "echo kept > /logs/artifacts/report.txt\n"
+    )
+    look = (
+        "stat -c '%n %a %Y %h %F' deep deep/* | sort; readlink deep/link; "
+        "cat /logs/artifacts/report.txt\n"
+    )
+    make_task("t", test=f"({look}) | cksum\necho 1 > $TRIALOG_REWARD_TEXT\n", solve=solve)
+    job = run_job(user, *options)
+    (trial,) = [path.name for path in (user.home / job).glob("t__*")]
+    printed = user.run("logs", trial, "--verifier", code=0).out
+    assert printed.split()[1] > "100"
+    user.run("regrade", job, code=0)
+    assert user.run("logs", trial, "--regrade", code=0).out == printed
+
+
+def test_killed_and_resumed(user: User, make_task: MakeTask, options: list[str]) -> None:
+    """After kill -9 in the middle no file of the regrade is there; `--resume` ends it."""
+    make_task("t", test=LENIENT, solve=WRONG)
+    job = run_job(user, "-k", "3", *options)
+    before = files_of(user, job)
+    mend(user, STRICT + '[ -n "$GATE" ] && { echo at the gate; sleep 300; }\nexit 0\n')
+    process = user.start(
+        "regrade", job, "-n", "1", "--verifier-env", "GATE=closed", start_new_session=True
+    )
+    home = user.home
+
+    def at_the_gate() -> bool:
+        logs = (home / "jobs").glob(".scratch/*/*/*/verifier.log")
+        return any("at the gate" in log.read_text() for log in logs)
+
+    until(at_the_gate, "the gate")
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert not list((home / job).rglob("regrade*.json"))
+    user.run("rebuild", job, "--check", code=0)
+    ran = user.run("regrade", job, "--resume", code=0)
+    assert "3/3 regraded, 3 changed (0 fail->pass, 3 pass->fail)" in ran.lines[-1]
+    assert files_of(user, job) == before
+    user.run("rebuild", job, "--check", code=0)
+    refused = user.run("regrade", job, "--resume", code=2)
+    assert "none to resume" in refused.err
+
+
+@pytest.mark.bubblewrap
+def test_a_dry_run(user: User, make_task: MakeTask) -> None:
+    """It says what would be done, and appends nothing."""
+    make_task("t", test=LENIENT, solve=WRONG)
+    job = run_job(user, "--sandbox", "bubblewrap")
+    log = (user.home / "jobs" / "trialog.db").read_bytes()
+    ran = user.run("regrade", job, "--dry-run", code=0)
+    assert ran.lines[0].startswith("would regrade  t__")
+    assert ran.lines[-1] == "1 of 1 trial would be regraded; nothing was done"
+    assert (user.home / "jobs" / "trialog.db").read_bytes() == log
+    refused = user.run("regrade", job, "--dry-run", "--resume", code=2)
+    assert "not both" in refused.err
+
+
+@pytest.mark.bubblewrap
+def test_what_contradicts_itself_is_refused(user: User, make_task: MakeTask) -> None:
+    """Options that can't both hold are usage errors, and nothing is appended."""
+    make_task("t", test=LENIENT, solve=WRONG)
+    job = run_job(user, "--sandbox", "bubblewrap")
+    for words in (
+        ("--as-of-run", "--tasks-root", "."), ("--as-of-run", "--call-models"),
+        ("--resume", "--reason", "x"), ("-n", "0"), ("--include", "x*"),
+    ):  # fmt: skip
+        assert user.run("regrade", job, *words).code == 2
+    assert user.run("regrade", "nobody").code == 2
+
+
+@pytest.mark.bubblewrap
+def test_reverify(user: User, make_task: MakeTask) -> None:
+    """A 0 that the engine gave is graded again by the job's own test; one that it wrote is not."""
+    flaky = '[ -n "$WELL" ] && echo 1 > "$TRIALOG_REWARD_TEXT"\nexit 0\n'
+    make_task("t", test=flaky)
+    job = run_job(user, "--sandbox", "bubblewrap")
+    before = files_of(user, job)
+    assert "would regrade" in user.run("resume", job, "--reverify", "--dry-run", code=0).out
+    ran = user.run("resume", job, "--reverify", "--verifier-env", "WELL=1", code=0)
+    assert "1/1 regraded, 1 changed (1 fail->pass, 0 pass->fail)" in ran.lines[-1]
+    assert summary_of(user, job)["reason"].startswith("reverify: ")
+    assert files_of(user, job) == before
+    assert "nothing is left to do" in user.run("resume", job, "--reverify", code=0).out
+
+
+@pytest.mark.bubblewrap
+def test_json(user: User, make_task: MakeTask) -> None:
+    """With --json a program gets each trial, then the summary."""
+    make_task("t", test=LENIENT, solve=WRONG)
+    job = run_job(user, "--sandbox", "bubblewrap")
+    mend(user, STRICT)
+    ran: Ran = user.run("regrade", job, "--json", code=0)
+    assert [one["report"] for one in ran.objects] == ["trial", "regrade"]
+    assert ran.objects[0]["verdict"] == "pass->fail"
+    assert ran.objects[1]["summary"] == summary_of(user, job)
+
+
+def test_a_task_that_is_gone(user: User, make_task: MakeTask, options: list[str]) -> None:
+    """Not regradable says why; --as-of-run needs no folder."""
+    task = make_task("t", test=LENIENT, solve=WRONG)
+    job = run_job(user, *options)
+    task.rename(Path(task.parent, "moved"))
+    ran = user.run("regrade", job, code=1)
+    assert "0/1 regraded, 0 changed (0 fail->pass, 0 pass->fail), 0 failed, 1 not regradable" in (
+        ran.out
+    )
+    assert "not regradable: there is no task in" in ran.out
+    user.run("regrade", job, "--as-of-run", code=0)

@@ -1,0 +1,277 @@
+"""Regrades of trials that functions, judges and people grade."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+
+from helpers.desk import JUDGE, PERSON, change, run_desk, write_desk
+from helpers.judges import FakeClient, said
+from trialog.engine.errors import ConfigError
+from trialog.engine.hooks.pool import HookPool
+from trialog.engine.job.conclude_reviewed import conclude_reviewed
+from trialog.engine.job.services import Services
+from trialog.engine.people.decide import Submission, parse_scores
+from trialog.engine.people.submit import submit
+from trialog.engine.regrade.report import RegradeReport, TrialRegraded
+from trialog.engine.regrade.run import Wish, plan_regrade, regrade_job
+from trialog.engine.sandbox.none import NoSandboxes
+from trialog.events.clock import RandomIds, SystemClock
+from trialog.events.open import open_log
+from trialog.projections.rebuild import check
+
+
+class Desk:
+    """A project that has run, and its regrades."""
+
+    def __init__(self, root: Path, jobs: Path) -> None:
+        self.root = root
+        self.jobs = jobs
+        self.job = ""
+        self.client: Any = None
+
+    async def run(self, attempts: int = 2) -> None:
+        """Run the task."""
+        self.job = (await run_desk(self.root, self.jobs, attempts=attempts)).job
+
+    @asynccontextmanager
+    async def services(self) -> AsyncIterator[Services]:
+        """As a command has them."""
+        async with open_log(self.jobs / "trialog.db") as log, HookPool(size=1) as hooks:
+            yield Services(
+                log=log, log_id=log.log_id, backend=NoSandboxes(), clock=SystemClock(),
+                ids=RandomIds(), jobs_folder=self.jobs, environ={}, hooks=hooks,
+                judge_client=self.client,
+            )  # fmt: skip
+
+    async def regrade(self, **wish: Any) -> dict[str, Any]:
+        """Regrade the job; the content of the summary. The files are as the log has them."""
+        told: list[RegradeReport] = []
+        async with self.services() as services:
+            done = await regrade_job(services, self.job, Wish(**wish), told.append)
+            assert await check(services.log, self.job, self.jobs) == []
+        return msgspec.json.decode(done.summary)
+
+    async def plan(self, **wish: Any) -> list[TrialRegraded]:
+        """What would be done."""
+        told: list[RegradeReport] = []
+        async with self.services() as services:
+            await plan_regrade(services, self.job, Wish(**wish), told.append)
+        return [one for one in told if isinstance(one, TrialRegraded)]
+
+    def originals(self) -> dict[str, bytes]:
+        """Every file that the job had before any regrade."""
+        return {
+            str(path.relative_to(self.jobs)): path.read_bytes()
+            for path in (self.jobs / self.job).rglob("*")
+            if path.is_file() and not path.name.startswith("regrade")
+        }
+
+    def regraded(self) -> list[dict[str, Any]]:
+        """Every regrade.json."""
+        files = sorted((self.jobs / self.job).glob("*/regrade.json"))
+        return [json.loads(file.read_bytes()) for file in files]
+
+    async def kinds(self) -> list[list[str]]:
+        """The kinds of events after each trial's end."""
+        async with open_log(self.jobs / "trialog.db", readonly=True) as log:
+            found: list[list[str]] = []
+            for stream in await log.streams("trial/"):
+                kinds = [event.kind for event in await log.read(stream)]
+                found.append(kinds[kinds.index("TrialFinished") + 1 :])
+            return found
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Desk:
+    """A desk with a job of two trials, run once."""
+    folder = tmp_path_factory.mktemp("regrade-desk")
+    found = Desk(write_desk(folder / "desk"), folder / "jobs")
+    anyio.run(found.run)
+    return found
+
+
+@pytest.fixture
+def desk(tmp_path: Path, template: Desk) -> Desk:
+    """A desk with a job of two trials, for one test; the run's own folder is gone."""
+    found = Desk(tmp_path / "desk", tmp_path / "jobs")
+    shutil.copytree(template.root, found.root)
+    shutil.copytree(template.jobs, found.jobs)
+    found.job = template.job
+    return found
+
+
+async def test_a_mended_check_grades_the_recorded_episode(desk: Desk) -> None:
+    """The agent does not act; one append a trial has what began and what came of it."""
+    before = desk.originals()
+    change(desk.root, "score=1.0", "score=0.25")
+    summary = await desk.regrade(tasks_root=desk.root, reason="too lenient")
+    assert [row["verdict"] for row in summary["trials"]] == ["pass->fail"] * 2
+    assert summary["mean_reward"] == {"original": 1.0, "new": 0.25, "n": 2}
+    assert desk.originals() == before
+    assert await desk.kinds() == [["RegradeStarted", "RegradeScored"]] * 2
+    (verifier,) = desk.regraded()[0]["new"]["verifiers"]
+    assert (verifier["name"], verifier["score"], verifier["evidence"]) == (
+        "exact", 0.25, ["it is 3"],
+    )  # fmt: skip
+
+
+async def test_unchanged_code_gives_what_the_run_gave(desk: Desk) -> None:
+    """With the same files every verdict is unchanged, and with the job's own copy none is flaky."""
+    summary = await desk.regrade(tasks_root=desk.root)
+    assert [row["verdict"] for row in summary["trials"]] == ["unchanged"] * 2
+    summary = await desk.regrade(as_of_run=True)
+    assert [row["verdict"] for row in summary["trials"]] == ["unchanged"] * 2
+    assert summary["flaky"] == []
+    (row, _) = summary["trials"]
+    assert row["verifier_digest_before"] == row["verifier_digest_after"]
+
+
+async def test_total_reward_counts_the_rewards_of_today(desk: Desk) -> None:
+    """A check by the sum of step rewards uses those that its code gives now."""
+    manifest = desk.root / "verifiers/exact/verifier.yaml"
+    text = manifest.read_text()
+    assert "check: verify.py:check" in text
+    manifest.write_text(text.replace("check: verify.py:check", "check: total_reward"))
+    change(desk.root, "return -0.5", "return 0.0")
+    summary = await desk.regrade(tasks_root=desk.root)
+    assert {row["new"]["reward"] for row in summary["trials"]} == {3.0}
+
+
+async def test_a_wrong_expected_answer_is_mended(desk: Desk) -> None:
+    """What the task expects is that of today; the verifier's digest is the same."""
+    change(desk.root, "score=1.0", "score=float(value == episode.expected)")
+    summary = await desk.regrade(tasks_root=desk.root)
+    assert [row["verdict"] for row in summary["trials"]] == ["unchanged"] * 2
+    task = desk.root / "tasks/count/task.yaml"
+    task.write_text(task.read_text().replace("expected: 3", "expected: 4"))
+    after = await desk.regrade(tasks_root=desk.root)
+    assert [row["verdict"] for row in after["trials"]] == ["pass->fail"] * 2
+    digests = {row["verifier_digest_after"] for row in (*summary["trials"], *after["trials"])}
+    assert len(digests) == 1
+
+
+async def test_a_check_that_raises_fails_the_regrade(desk: Desk) -> None:
+    """The error names the line, and the verdict that stands is the run's."""
+    change(desk.root, "score=1.0", 'score={}["missing"]')
+    summary = await desk.regrade(tasks_root=desk.root)
+    assert [row["verdict"] for row in summary["trials"]] == ["failed"] * 2
+    assert "KeyError" in summary["trials"][0]["error"]
+    assert not summary["mixed_verifiers"]
+    assert "verify.py:" in desk.regraded()[0]["new"]["verifiers"][0]["error"]
+
+
+async def test_a_project_that_is_gone(desk: Desk, tmp_path: Path) -> None:
+    """Without its project a trial is not regradable; with the job's own copy it is."""
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    (empty / "trialog.yaml").write_text("name: empty\n")
+    planned = await desk.plan(tasks_root=empty)
+    assert [one.category for one in planned] == ["task_gone"] * 2
+    summary = await desk.regrade(tasks_root=empty)
+    assert summary["counts"]["not_regradable"] == 2
+    assert "has no task count" in summary["trials"][0]["error"]
+    assert (await desk.regrade(as_of_run=True))["counts"]["regraded"] == 2
+
+
+async def test_an_unknown_verifier(desk: Desk) -> None:
+    """--verifier-only names one that a task has."""
+    with pytest.RaisesGroup(pytest.RaisesExc(ConfigError, match="they have: exact")):
+        await desk.regrade(tasks_root=desk.root, verifier_only="nobody")
+
+
+async def person_submits(services: Services, score: float) -> str:
+    """A person reviews the only trial; its name."""
+    log = services.log
+    (stream,) = await log.streams("trial/")
+    trial = stream.removeprefix("trial/")
+
+    async def conclude(name: str) -> None:
+        assert services.hooks is not None
+        await conclude_reviewed(services, services.hooks, name)
+
+    words = Submission(verifier="person", scores=parse_scores([f"{score}"]))
+    await submit(log, trial, words, clock=services.clock, ids=services.ids, conclude=conclude)
+    return trial
+
+
+async def test_people_are_not_asked_again(tmp_path: Path) -> None:
+    """A person's score stays, with the weight of today; nobody waits."""
+    desk = Desk(write_desk(tmp_path / "desk", {"person": PERSON}), tmp_path / "jobs")
+    await desk.run(1)
+    (planned,) = await desk.plan()
+    assert planned.category == "not_finished"
+    async with desk.services() as services:
+        await person_submits(services, 1.0)
+    before = desk.originals()
+    change(desk.root, "score=1.0", "score=0.5")
+    (row,) = (await desk.regrade())["trials"]
+    assert (row["original"]["reward"], row["new"]["reward"]) == (0.75, 0.5)
+    verifiers = {v["name"]: v for v in desk.regraded()[0]["new"]["verifiers"]}
+    assert verifiers["person"]["score"] == 0.5
+    assert desk.originals() == before
+    manifest = desk.root / "verifiers/person/verifier.yaml"
+    manifest.write_text(PERSON + "weight: 3\n")
+    change(desk.root, "score=0.5", "score=1.0")
+    (row,) = (await desk.regrade(verifier_only="exact"))["trials"]
+    assert row["new"]["reward"] == 0.625
+
+
+async def test_a_person_who_was_never_asked(desk: Desk) -> None:
+    """A person among the verifiers of today can't be made up."""
+    manifest = desk.root / "tasks/count/task.yaml"
+    manifest.write_text(manifest.read_text().replace("  - exact\n", "  - exact\n  - person\n"))
+    folder = desk.root / "verifiers/person"
+    folder.mkdir()
+    (folder / "verifier.yaml").write_text(PERSON)
+    planned = await desk.plan(tasks_root=desk.root)
+    assert {one.category for one in planned} == {"no_recorded_review"}
+
+
+async def test_judges_replies_are_read_again(tmp_path: Path) -> None:
+    """By the rubric of today, without a call; --call-models asks, and the log has the replies."""
+    desk = Desk(write_desk(tmp_path / "desk", {"quality": JUDGE}), tmp_path / "jobs")
+    ran = await run_desk(
+        desk.root, desk.jobs, attempts=1, judge_client=FakeClient(said(policy=2, clarity=0))
+    )
+    desk.job = ran.job
+    desk.client = FakeClient()  # has nothing to say, so a call would fail
+    (row,) = (await desk.regrade())["trials"]
+    assert row["verdict"] == "unchanged"
+    manifest = desk.root / "verifiers/quality/verifier.yaml"
+    manifest.write_text(JUDGE.replace("    max_score: 2\n", "    max_score: 4\n"))
+    (row,) = (await desk.regrade())["trials"]
+    assert (row["original"]["reward"], row["new"]["reward"]) == (0.75, 0.625)
+    desk.client = FakeClient(said(policy=4, clarity=1))
+    (row,) = (await desk.regrade(call_models=True))["trials"]
+    assert row["new"] == {"reward": 1.0, "passed": True}
+    assert len(desk.client.asked) == 1
+    (kinds,) = await desk.kinds()
+    assert kinds[-3:] == ["RegradeStarted", "JudgeSampled", "RegradeScored"]
+    desk.client = FakeClient()  # the run's replies are read again, not those of a regrade
+    (row,) = (await desk.regrade())["trials"]
+    assert row["new"]["reward"] == 0.625
+
+
+async def test_a_judge_without_replies(desk: Desk) -> None:
+    """A judge of today that the run did not have can only be asked."""
+    manifest = desk.root / "tasks/count/task.yaml"
+    manifest.write_text(manifest.read_text().replace("  - exact\n", "  - exact\n  - quality\n"))
+    folder = desk.root / "verifiers/quality"
+    folder.mkdir()
+    (folder / "verifier.yaml").write_text(JUDGE)
+    planned = await desk.plan(tasks_root=desk.root)
+    assert {one.category for one in planned} == {"no_recorded_replies"}
+    planned = await desk.plan(tasks_root=desk.root, verifier_only="exact")
+    assert {one.category for one in planned} == {"no_recorded_score"}
+    desk.client = FakeClient(said(), said())
+    summary = await desk.regrade(tasks_root=desk.root, call_models=True)
+    assert [row["verdict"] for row in summary["trials"]] == ["unchanged"] * 2
