@@ -27,6 +27,7 @@ from trialog.engine.job.config import JobConfig
 from trialog.engine.job.episode_task import EpisodeTask
 from trialog.engine.job.policies import PolicyAgent
 from trialog.engine.job.report import TrialEnded
+from trialog.engine.worlds.protocol import InProcessWorld
 from trialog.events.checking import named_blobs
 from trialog.events.codec import decode
 from trialog.events.kinds import (
@@ -141,6 +142,57 @@ async def test_how_episodes_end(
     assert result is not None
     assert result["answer"] == answer
     assert result["outcome"] == "scored"
+
+
+def limited(seconds: float) -> EpisodeTask:
+    """The task with a limit of time for its agent."""
+    return episode_task(environment=Environment([Counter], max_seconds=seconds))
+
+
+async def test_time_ends_a_policy_that_waits(tmp_path: Path) -> None:
+    """An agent that thinks for too long is cut off; what it did until then is judged."""
+
+    class Waits:
+        acted = False
+
+        async def act(self, observation: Any, actions: Any) -> Any:
+            if self.acted:
+                await anyio.sleep_forever()
+            self.acted = True
+            return Action("add", {"n": 1})
+
+    async with memory_log() as log:
+        events, result, _ = await play(log, tmp_path, Waits, task=limited(0.1))
+    (finished,) = [e for e in events if isinstance(e, AgentFinished)]
+    assert (finished.ended_by, kinds(events).count("ActionTaken")) == ("max_seconds", 1)
+    assert result is not None
+    assert result["outcome"] == "scored"
+
+
+async def test_an_action_that_has_begun_is_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Time that runs out in an action ends the episode right behind it, not within it."""
+    over = anyio.Event()
+
+    class Acts:
+        async def act(self, observation: Any, actions: Any) -> Any:
+            if over.is_set():
+                await anyio.sleep_forever()
+            return Action("add", {"n": 1})
+
+    original = InProcessWorld.act
+
+    async def slow(self: InProcessWorld, *given: Any) -> Any:
+        await anyio.sleep(0.2)  # beyond the episode's end
+        over.set()
+        return await original(self, *given)
+
+    monkeypatch.setattr(InProcessWorld, "act", slow)
+    async with memory_log() as log:
+        events, _, _ = await play(log, tmp_path, Acts, task=limited(0.1))
+    (finished,) = [e for e in events if isinstance(e, AgentFinished)]
+    assert (finished.ended_by, kinds(events).count("ActionTaken")) == ("max_seconds", 1)
 
 
 async def test_a_failing_policy_is_graded(tmp_path: Path) -> None:
