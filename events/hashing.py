@@ -58,7 +58,7 @@ def _measured(text: str) -> bytes:
     return len(raw).to_bytes(8, "big") + raw
 
 
-@lru_cache(8192)
+@lru_cache(1024)
 def _measured_number(number: int) -> bytes:
     return _measured(str(number))
 
