@@ -36,10 +36,10 @@ def find_paths(
     skip: frozenset[str],
     stands_for_all: Callable[[str, str], bool] | None = None,
 ) -> list[str]:
-    """Wanted paths below a folder that is seen inside at `prefix`; what is in them is left out.
+    """Wanted paths below a folder that is seen inside at `prefix`: of all but folders.
 
     `skip` are paths inside that are passed over. `stands_for_all` says of a folder, by its place
-    and its path inside, that it is one whole. Raises OSError.
+    and its path inside, that it is wanted or not as a file is. Raises OSError.
     """
     found: list[str] = []
     waiting = [""]
@@ -60,7 +60,7 @@ def find_paths(
             )
             if whole and wanted(path):
                 found.append(path)
-            elif is_folder:
+            if is_folder:
                 waiting.append(f"{here}/{name}")
     return found
 

@@ -52,6 +52,8 @@ class Image(msgspec.Struct, frozen=True, kw_only=True):
     """It has an ENTRYPOINT, which is run."""
     entrypoint_program: str | None = None
     """The first word of it."""
+    path: str | None = None
+    """Its own PATH."""
     user: str | None = None
     build_seconds: float | None = None
     planted_rewards: dict[str, str | None] = {}
@@ -216,7 +218,7 @@ class Sandbox(Protocol):
     async def changed(self, wanted: Callable[[str], bool]) -> list[str] | None:
         """Paths outside of the mounts that are not as the image has them, sorted.
 
-        Of those that are `wanted`; a folder that took another one's place stands for all in it.
+        Of those that are `wanted`; of folders only those that took another one's place.
         Null where it can't be told. Nothing runs inside meanwhile, here and in what follows.
         """
         ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -771,3 +772,74 @@ def _resident() -> int:
     found = re.search(r"VmRSS:\s+(\d+) kB", status)
     assert found is not None
     return int(found[1]) * 1024
+
+
+# Between phases, from outside
+
+
+async def test_changed(box: Box) -> None:
+    """Wanted paths that a phase made are listed, wherever it may write, but not in mounts."""
+    assert await box.sandbox.changed(lambda _: True) == []
+    await box.sh(
+        "mkdir -p a/b; echo 1 > a/b/x; ln -s / a/x; echo 1 > /tmp/x; echo 1 > /logs/x; echo 1 > y; "
+        "mkdir locked; echo 1 > locked/x; chmod 0 locked"
+    )
+    found = await box.sandbox.changed(lambda path: path.endswith("/x"))
+    assert found == ["/app/a/b/x", "/app/a/x", "/app/locked/x", "/tmp/x"]
+    _, output = await box.sh("stat -c %a locked")
+    assert output == b"0\n"
+
+
+async def test_changed_in_a_deep_tree(box: Box) -> None:
+    """Depth hides nothing but what is deeper than any path may be, and ends in no error."""
+    await box.sh(
+        'echo 1 > x; i=0; while [ $i -lt 40 ]; do d=$(printf "%0200d" 0); '
+        "mkdir $d && cd $d || break; i=$((i + 1)); done; echo 1 > x; echo $i > /tmp/depth"
+    )
+    found = await box.sandbox.changed(lambda path: path.endswith("/x"))
+    assert found == ["/app/x"]
+
+
+async def test_look(box: Box) -> None:
+    """What is there is told by its kind, with bytes and hash of files, and no link is followed."""
+    await box.sh("printf abc > file; ln -s file link; mkdir folder; mkfifo pipe; ln -s /tmp out")
+    await box.sh("printf abc > /tmp/file")
+    seen = {
+        name: await box.sandbox.look(f"/app/{name}", cap=3)
+        for name in ("file", "link", "folder", "pipe", "none", "out/file", "file/below")
+    }
+    kinds = {name: one.kind for name, one in seen.items() if name != "out/file"}
+    assert kinds == {
+        "file": "file", "link": "link", "folder": "folder", "pipe": "other", "none": "missing",
+        "file/below": "missing",
+    }  # fmt: skip
+    assert seen["out/file"].data is None
+    assert seen["file"].data == b"abc"
+    assert seen["file"].sha256 == hashlib.sha256(b"abc").hexdigest()
+    assert seen["link"].data == b"file"
+    large = await box.sandbox.look("/app/file", cap=2)
+    assert (large.kind, large.data, large.sha256) == ("file", None, None)
+    assert (await box.sandbox.look("/app/file", cap=9, in_image=True)).kind == "missing"
+    shell = await box.sandbox.look("/usr/bin/env", cap=10_000_000, in_image=True)
+    assert shell.kind == "file"
+
+
+async def test_put_back_and_replace(box: Box) -> None:
+    """What the image has not is gone again; a file with other bytes keeps its mode."""
+    await box.sh(
+        "mkdir -p a/b; echo 1 > a/b/x; chmod 555 a a/b; echo 1 > y; chmod 751 y; ln -s y z"
+    )
+    for path in ("/app/a", "/app/z", "/app/none"):
+        await box.sandbox.put_back(path)
+    await box.sandbox.replace("/app/y", b"two\n")
+    _, output = await box.sh("ls; cat y; stat -c %a y")
+    assert output == b"y\ntwo\n751\n"
+
+
+async def test_python(box: Box) -> None:
+    """The image's python3 is found, and runs."""
+    found = await box.sandbox.find_python()
+    assert found is not None
+    assert found.version >= (3, 8)
+    ended, output = await box.run([found.path, "-ISc", "import sys; print(*sys.version_info[:2])"])
+    assert (ended.code, output.decode().split()) == (0, [str(n) for n in found.version])

@@ -126,6 +126,7 @@ class Images:
             workdir=config.get("WorkingDir") or None,
             entrypoint=bool(config.get("Entrypoint")),
             entrypoint_program=(config.get("Entrypoint") or [None])[0],
+            path=_path(config.get("Env") or []),
             user=config.get("User") or None,
             build_seconds=seconds,
             planted_rewards=await self._planted_rewards(digest),
@@ -163,6 +164,10 @@ class Images:
         finally:
             with anyio.CancelScope(shield=True), anyio.move_on_after(10):
                 await self._engine.remove(container)
+
+
+def _path(env: list[str]) -> str | None:
+    return next((text.removeprefix("PATH=") for text in env if text.startswith("PATH=")), None)
 
 
 def _hash_of_only_file(tar: bytes) -> str | None:

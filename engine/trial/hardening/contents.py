@@ -46,6 +46,16 @@ def without_git_hooks(config: bytes) -> bytes | None:
     return b"".join(line for line in config.splitlines(True) if not _GIT_KEYS.match(line))
 
 
+def with_accounts_of(image: bytes, now: bytes) -> bytes | None:
+    """The list of users with the image's own lines as they were; None if they still are."""
+    own = {line.partition(b":")[0]: line for line in image.splitlines()}
+    lines = now.splitlines()
+    kept = [own.get(line.partition(b":")[0], line) for line in lines]
+    there = {line.partition(b":")[0] for line in lines}
+    kept += [line for name, line in own.items() if name not in there]
+    return None if kept == lines else b"\n".join([*kept, b""])
+
+
 def without_pytest(name: str, text: bytes) -> bytes | None:
     """A shared settings file without its part for pytest.
 

@@ -15,14 +15,16 @@ from ...sandbox.protocol import FileSeen, Sandbox
 from ..folders import TamperUncleared, tamper_found
 from . import contents
 from .steering import (
-    PYTEST,
     Rule,
     Surroundings,
     environment_of,
+    is_programs_folder,
     others_of,
+    packages_of,
     rule_of,
     source_of,
     standard_name,
+    stands_for_pytest,
     top_of,
 )
 
@@ -111,7 +113,7 @@ async def harden(
     if not changed:
         return Hardened()
     kept = _kept(texts)
-    looking = _Looking(sandbox)
+    looking = _Looking(sandbox, where)
     found: list[TamperFound] = []
     removed: list[str] = []
     done: list[str] = []
@@ -151,8 +153,9 @@ def _kept(texts: Iterable[bytes]) -> set[Rule]:
 class _Looking:
     """Decides on single paths."""
 
-    def __init__(self, sandbox: Sandbox) -> None:
+    def __init__(self, sandbox: Sandbox, where: Surroundings) -> None:
         self._sandbox = sandbox
+        self._where = where
         self._folders: dict[str, bool] = {}
 
     async def step(self, path: str, rule: Rule) -> _Step | None:
@@ -166,10 +169,20 @@ class _Looking:
                 return await self._standard(path)
             case "pytest package":
                 return await self._pytest(path, rule)
-            case "pth" | "entry points" | "linker cache" | "shared settings" | "git settings":
+            case (
+                "pth"
+                | "entry points"
+                | "linker cache"
+                | "shared settings"
+                | "git settings"
+                | "accounts"
+            ):
                 return await self._by_contents(path, rule)
             case _:
                 now, image = await self._both(path)
+                folder = rule == "system folder" and now.kind in ("folder", "missing")
+                if folder and not is_programs_folder(path):
+                    return None  # what is in it is looked at by itself
                 if rule == "customize" and await self._in_own_environment(path):
                     return None
                 if rule != "system folder" and _same(now, image):
@@ -187,14 +200,14 @@ class _Looking:
 
     async def _program(self, path: str, rule: Rule) -> _Step | None:
         now, image = await self._both(path)
-        name = PurePosixPath(path).name
         kind = "a library" if rule == "library" else "a program"
         if image.kind != "missing":
             told = None if _same(now, image) else _told(f"{kind} of the image's", now, image)
             return _Step(path, told, now)
-        if name in PYTEST and not (now.data is not None and contents.is_pips_script(now.data)):
+        script = now.data if now.kind == "file" else None
+        if stands_for_pytest(path) and not (script and contents.is_pips_script(script)):
             return _Step(path, _told("a program that stands for pytest", now, image), now)
-        for other in others_of(path, rule):
+        for other in others_of(path, rule, self._where):
             if (await self._image(other)).kind != "missing":
                 return _Step(path, _told(f"{kind} before the image's {other}", now, image), now)
         return None
@@ -214,10 +227,22 @@ class _Looking:
         return _Step(path, _told("a module among Python's own", now, image), now)
 
     async def _pytest(self, path: str, rule: Rule) -> _Step | None:
-        top = top_of(path, rule)
-        if (await self._image(top)).kind == "missing":
+        if await self._in_own_environment(path):
             return None
+        top = top_of(path, rule, self._where)
         now, image = await self._both(path)
+        if (await self._image(top)).kind == "missing":
+            name = PurePosixPath(top).name
+            among = "-packages/" in path
+            for folder in packages_of(path) if among else []:
+                if (await self._image(f"{folder}/{name}")).kind != "missing":
+                    what = f"a package before the image's {folder}/{name}"
+                    return _Step(top, _told(what, now, image), now)
+            if among or now.kind == "missing":
+                return None
+            return _Step(top, _told("a module in pytest's place", now, image), now)
+        if "-packages/" not in path:
+            return None  # a project of that name is what is worked on
         if _same(now, image) or (path.endswith(".pyc") and image.kind == "missing"):
             return _Step(path, None)
         return _Step(top, "the image's pytest, changed; put back", now)
@@ -250,12 +275,26 @@ class _Looking:
                 if await self._in_own_environment(path):
                     return None
                 return _Step(path, _told("a .pth file that runs code", now, image), now)
+            case "entry points" if now.kind == "folder" or not path.endswith(".txt"):
+                if now.kind != "link":
+                    return None  # what it holds is looked at by itself
+                return await self._plugin(path, rule, now)
             case "entry points":
                 if data is not None and not contents.is_pytest_plugin(data):
                     return None
                 if await self._in_own_environment(path):
                     return None
                 return await self._plugin(path, rule, now)
+            case "accounts":
+                if data is None or image.data is None:
+                    return _Step(path, _told("the list of users", now, image), now)
+                own = image.data
+                return _cut(
+                    path,
+                    now,
+                    lambda text: contents.with_accounts_of(own, text),
+                    "other homes or shells for the image's users",
+                )
             case "git settings":
                 return _cut(path, now, contents.without_git_hooks, "programs for git to run")
             case _:
@@ -269,7 +308,7 @@ class _Looking:
 
     async def _plugin(self, path: str, rule: Rule, now: FileSeen) -> _Step:
         """The whole distribution where it is the agent's own, else what it claims."""
-        top = top_of(path, rule)
+        top = top_of(path, rule, self._where)
         image = await self._image(top)
         place = top if image.kind == "missing" else path
         return _Step(place, _told("a plugin of pytest's", now, image), now)

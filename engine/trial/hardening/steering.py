@@ -19,6 +19,7 @@ Rule = Literal[
     "pytest package",
     "python cache",
     "start-up file",
+    "accounts",
     "cron",
     "pytest settings",
     "shared settings",
@@ -45,8 +46,8 @@ OTHERS = frozenset(
 PYTEST = frozenset({"pytest", "py.test"})
 _PYTHON = re.compile(r"python3?(\.\d+)?")
 
-_BIN = re.compile(r"/(?:usr/(?:local/)?)?s?bin/([^/]+)")
-_USERS_BIN = re.compile(r"(/root|/home/[^/]+)/(?:\.local/)?bin/([^/]+)")
+_BIN = re.compile(r"(/(?:.*/)?s?bin)/([^/]+)")
+_USERS_BIN = re.compile(r"(?:/root|/home/[^/]+)/(?:\.local/)?bin")
 _LIBRARY = re.compile(
     r"/(?:usr/)?lib(?:32|64|x32)?/(?:[^/]+-linux-[^/]+/)?(?:(?:glibc-hwcaps|tls)/(?:[^/]+/)*)?"
     r"(?:ld-[^/]*\.so[^/]*|(?:libc|libm|libdl|libpthread|librt|libutil|libresolv|libnss_\w+|libtinfo"
@@ -54,7 +55,7 @@ _LIBRARY = re.compile(
     r"|libffi|libpython3[^/]*|libreadline|libc\.musl-[^/]*)(?:-[\d.]+)?\.so[^/]*)"
 )
 _LIB_DIR = re.compile(r"/(?:usr/)?lib(?:32|64|x32)?(?:/[^/]+-linux-[^/]+)?")
-_STANDARD = re.compile(r"(/usr/(?:local/)?lib(?:64)?/python3\.\d+)/(?!(?:site|dist)-packages)(.+)")
+_STANDARD = re.compile(r"((?:/.*)?/lib(?:64)?/python3\.\d+)/(?!(?:site|dist)-packages)(.+)")
 _PACKAGES = re.compile(r"(.*/(?:site|dist)-packages)/(.+)")
 _PYTHON_SETUP = re.compile(
     r"/usr/(?:local/)?(?:lib(?:64)?/python3\d+\.zip|(?:bin/)?pyvenv\.cfg|bin/pybuilddir\.txt|bin/[^/]*\._pth)"
@@ -62,7 +63,9 @@ _PYTHON_SETUP = re.compile(
 _FOLDERS = re.compile(
     r"/(?:usr|etc|bin|sbin|lib|lib32|lib64|libx32|usr/s?bin|usr/lib(?:32|64|x32)?|usr/local"
     r"|usr/local/s?bin|usr/local/lib|(?:usr/)?lib/[^/]+-linux-[^/]+"
-    r"|usr/(?:local/)?lib(?:64)?/python3(?:\.\d+)?(?:/(?:site|dist)-packages)?)"
+    r"|usr/(?:local/)?lib(?:64)?/python3(?:\.\d+)?(?:/(?:site|dist)-packages)?"
+    r"|etc/(?:profile\.d|zsh|environment\.d)|home|(?:root|home/[^/]+)(?:/\.(?:local|config"
+    r"|local/bin|local/lib|local/lib/python3\.\d+(?:/site-packages)?|config/(?:fish|git)))?)"
 )
 _STARTUP = re.compile(
     r"/etc/(?:profile|bash\.bashrc|bashrc|environment|zshenv|security/pam_env\.conf|profile\.d/.+"
@@ -74,10 +77,16 @@ _CRON = re.compile(r"/etc/(?:cron[^/]*|anacrontab)(?:/.*)?|/var/spool/(?:cron|at
 _CUSTOMIZE = re.compile(r"(?:site|user)customize(?:\.[^/]*)?")
 _CACHED = re.compile(r"(.*/)?__pycache__/[^/]+\.pyc")
 _CACHED_CUSTOMIZE = re.compile(r"(?:site|user)customize\.[^/]*\.pyc")
-_ENTRY_POINTS = re.compile(r".*\.(?:dist|egg)-info/entry_points\.txt")
+_ENTRY_POINTS = re.compile(r".*\.(?:dist|egg)-info(?:/entry_points\.txt)?")
+_SHADOWED = frozenset({"pytest", "_pytest", "pluggy"})
+"""What would be imported in place of pytest from the folder that it is started in."""
 _PYTEST_PARTS = re.compile(r"(?:_pytest|pytest|pluggy|iniconfig)(?:\.py)?|pytest-[\d.]+\.dist-info")
-_GIT_HOOK = re.compile(r".*\.git/(?:modules/.+/)?hooks/(?!.*\.sample$)[^/]+")
+_GIT_HOOK = re.compile(r".*\.git/(?:modules/.+/)?hooks(?:/(?!.*\.sample$)[^/]+)?")
 _GIT_SETTINGS = re.compile(r".*\.git/(?:modules/.+/)?config(?:\.worktree)?")
+_USERS_GIT_SETTINGS = re.compile(
+    r"/etc/gitconfig|(?:/root|/home/[^/]+)/\.(?:gitconfig|config/git/config)"
+)
+_SHIPPED = re.compile(r"/usr/(?:lib|share)/.*|.*/(?:site|dist)-packages/.*")
 
 PYTEST_SETTINGS = frozenset({"pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml"})
 SHARED_SETTINGS = frozenset({"pyproject.toml", "tox.ini", "setup.cfg"})
@@ -90,8 +99,8 @@ class Surroundings(NamedTuple):
     """What of a trial decides which paths matter."""
 
     workspace: str
-    home: str | None = None
-    """Of the user inside, where it is no usual one."""
+    path: tuple[str, ...] = ()
+    """Folders of the image's own PATH."""
     entrypoint: str | None = None
     """A program of the image's that runs beside the verifier; empty where only that is known."""
 
@@ -99,18 +108,23 @@ class Surroundings(NamedTuple):
 def rule_of(path: str, where: Surroundings) -> Rule | None:
     """Which rule a changed path falls under."""
     name = path.rpartition("/")[2]
-    if path.startswith(where.workspace.rstrip("/") + "/"):
-        return _in_workspace(path, name)
+    workspace = where.workspace.rstrip("/") + "/"
+    if path.startswith(workspace):
+        rule = _in_workspace(path, name, path[len(workspace) :].partition("/")[0])
+        if rule is not None:
+            return rule
     if where.entrypoint is not None:
         program = where.entrypoint
         if program and (path == program or path.endswith(f"/bin/{program}")):
             return "entrypoint"
         if _CRON.fullmatch(path):
             return "cron"
-    return _program(path, where) or _python(path, name) or _system(path, name, where)
+    return _program(path) or _python(path, name) or _system(path, name, where)
 
 
-def _in_workspace(path: str, name: str) -> Rule | None:
+def _in_workspace(path: str, name: str, top: str) -> Rule | None:
+    if top.removesuffix(".py") in _SHADOWED:
+        return "pytest package"
     if name == "conftest.py":
         return "conftest"
     if name in PYTEST_SETTINGS:
@@ -119,23 +133,14 @@ def _in_workspace(path: str, name: str) -> Rule | None:
         return "shared settings"
     if _GIT_HOOK.fullmatch(path):
         return "git hook"
-    if _GIT_SETTINGS.fullmatch(path):
-        return "git settings"
-    return _python(path, name)
+    return "git settings" if _GIT_SETTINGS.fullmatch(path) else None
 
 
-def _program(path: str, where: Surroundings) -> Rule | None:
+def _program(path: str) -> Rule | None:
     found = _BIN.fullmatch(path)
-    name = found[1] if found else None
-    if name is None:
-        home = where.home and path.startswith(where.home.rstrip("/") + "/")
-        mine = _USERS_BIN.fullmatch(path)
-        if mine is not None:
-            name = mine[2]
-        elif home and "/bin/" in path:
-            name = path.rpartition("/")[2]
-    if name is None:
+    if found is None:
         return None
+    name = found[2]
     known = name in BASIC or name in OTHERS or name in PYTEST or _PYTHON.fullmatch(name)
     return "program" if known else None
 
@@ -167,38 +172,69 @@ def _system(path: str, name: str, where: Surroundings) -> Rule | None:
         return "system folder"
     if _LIBRARY.fullmatch(path):
         return "library"
-    if _STARTUP.fullmatch(path) or (
-        where.home and _STARTUP.fullmatch(path.replace(where.home, "/root", 1))
-    ):
+    if path == "/etc/passwd":
+        return "accounts"
+    if _STARTUP.fullmatch(path):
         return "start-up file"
-    folder = path.rpartition("/")[0]
-    if where.workspace.startswith(folder + "/"):  # pytest looks above the tests, too
-        if name == "conftest.py":
-            return "conftest"
-        if name in PYTEST_SETTINGS or name in SHARED_SETTINGS:
-            return "pytest settings"
+    if _USERS_GIT_SETTINGS.fullmatch(path):
+        return "git settings"
+    if (name == "conftest.py" or name in PYTEST_SETTINGS) and not _SHIPPED.fullmatch(path):
+        return "conftest" if name == "conftest.py" else "pytest settings"
+    if name in SHARED_SETTINGS and where.workspace.startswith(path.rpartition("/")[0] + "/"):
+        return "pytest settings"  # pytest looks above the tests, too
     return None
 
 
-def others_of(path: str, rule: Rule) -> list[str]:
+def others_of(path: str, rule: Rule, where: Surroundings) -> list[str]:
     """Where an image may have a program or library that one of the same name would stand before."""
-    name = path.rpartition("/")[2]
-    if rule == "program" and (name in BASIC or name in PYTEST or _PYTHON.fullmatch(name)):
-        return [f"{folder}/{name}" for folder in PROGRAM_FOLDERS if f"{folder}/{name}" != path]
-    if rule == "library":
-        folder = _LIB_DIR.match(path)
-        places = {folder[0]} if folder else set[str]()
-        places |= {"/lib", "/usr/lib", "/lib64", "/usr/lib64"}
-        return [f"{place}/{name}" for place in sorted(places) if f"{place}/{name}" != path]
-    return []
+    folder, _, name = path.rpartition("/")
+    if rule == "program":
+        searched = folder in PROGRAM_FOLDERS or folder in where.path or _USERS_BIN.fullmatch(folder)
+        if not searched or not (name in BASIC or name in PYTEST or _PYTHON.fullmatch(name)):
+            return []
+        folders = dict.fromkeys([*where.path, *PROGRAM_FOLDERS])
+        return [f"{other}/{name}" for other in folders if other != folder]
+    own = _LIB_DIR.match(path)
+    places = {own[0]} if own else set[str]()
+    places |= {"/lib", "/usr/lib", "/lib64", "/usr/lib64"}
+    return [f"{place}/{name}" for place in sorted(places) if f"{place}/{name}" != path]
 
 
-def top_of(path: str, rule: Rule) -> str:
+def stands_for_pytest(path: str) -> bool:
+    """Whether a program has pytest's name where programs are looked for."""
+    folder, _, name = path.rpartition("/")
+    return name in PYTEST and (
+        folder in PROGRAM_FOLDERS or _USERS_BIN.fullmatch(folder) is not None
+    )
+
+
+def packages_of(path: str) -> list[str]:
+    """Folders where an image may have installed what is among other packages at a path."""
+    version = re.search(r"/python(3\.\d+)/", path)
+    folders = ["/usr/lib/python3/dist-packages"]
+    if version is not None:
+        own = f"python{version[1]}"
+        folders += [f"/usr/local/lib/{own}/{kind}-packages" for kind in ("site", "dist")]
+        folders += [f"/usr/lib/{own}/site-packages", f"/usr/lib64/{own}/site-packages"]
+    return folders
+
+
+def top_of(path: str, rule: Rule, where: Surroundings) -> str:
     """What is put back as one whole with a path."""
-    packages = _PACKAGES.fullmatch(path)
-    if rule == "pytest package" and packages is not None:
-        return f"{packages[1]}/{packages[2].partition('/')[0]}"
-    return path.rpartition("/")[0] if rule == "entry points" else path
+    if rule == "pytest package":
+        packages = _PACKAGES.fullmatch(path)
+        if packages is not None:
+            return f"{packages[1]}/{packages[2].partition('/')[0]}"
+        workspace = where.workspace.rstrip("/")
+        return f"{workspace}/{path[len(workspace) + 1 :].partition('/')[0]}"
+    if rule == "entry points" and path.endswith("/entry_points.txt"):
+        return path.rpartition("/")[0]
+    return path
+
+
+def is_programs_folder(path: str) -> bool:
+    """Whether a folder of the system's is put back when another one took its place."""
+    return not path.startswith(("/root", "/home", "/etc")) and not path.endswith("-packages")
 
 
 def standard_name(path: str) -> str | None:

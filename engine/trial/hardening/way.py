@@ -25,6 +25,7 @@ async def clear_the_way(
     """
     where = Surroundings(
         workspace=workspace,
+        path=tuple(part.rstrip("/") for part in (image.path or "").split(":") if part),
         entrypoint=(image.entrypoint_program or "") if image.entrypoint else None,
     )
     try:

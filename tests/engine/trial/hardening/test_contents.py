@@ -77,6 +77,16 @@ def test_git_settings() -> None:
     assert contents.without_git_hooks(left) is None
 
 
+def test_accounts() -> None:
+    """Lines of the image's users are as they were, and others may be added."""
+    image = b"root:x:0:0:root:/root:/bin/bash\nnobody:x:9:9::/:/bin/false\n"
+    new = b"me:x:1000:1000::/home/me:/bin/sh\n"
+    assert contents.with_accounts_of(image, image + new) is None
+    evil = image.replace(b"/root:", b"/evil:")
+    assert contents.with_accounts_of(image, evil + new) == image + new
+    assert contents.with_accounts_of(image, new) == new + image
+
+
 def test_pips_script() -> None:
     """The script that pip writes is known; anything else that is called pytest is not."""
     script = (

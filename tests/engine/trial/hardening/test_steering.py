@@ -57,13 +57,27 @@ SITE = "/usr/local/lib/python3.12/site-packages"
         ("/etc/cron.d/x", None),
         ("/conftest.py", "conftest"),
         ("/srv/pytest.ini", "pytest settings"),
-        ("/opt/conftest.py", None),
+        ("/opt/conftest.py", "conftest"),
+        ("/usr/lib/python3/dist-packages/x/conftest.py", None),
+        ("/opt/setup.cfg", None),
+        ("/srv/setup.cfg", "pytest settings"),
+        ("/opt/conda/bin/python3", "program"),
+        ("/opt/conda/lib/python3.11/json/decoder.py", "standard module"),
+        ("/root/.local", "system folder"),
+        ("/etc/profile.d", "system folder"),
+        ("/etc/passwd", "accounts"),
+        ("/root/.gitconfig", "git settings"),
+        (f"{SITE}/evil-1.dist-info", "entry points"),
+        ("/srv/app/pytest.py", "pytest package"),
+        ("/srv/app/_pytest/main.py", "pytest package"),
+        ("/srv/app/src/_pytest/main.py", None),
+        ("/srv/app/.git/hooks", "git hook"),
         ("/srv/app/sub/conftest.py", "conftest"),
         ("/srv/app/setup.cfg", "shared settings"),
         ("/srv/app/.git/hooks/pre-commit", "git hook"),
         ("/srv/app/.git/hooks/pre-commit.sample", None),
         ("/srv/app/.git/config", "git settings"),
-        ("/srv/app/usr/bin/bash", None),
+        ("/srv/app/venv/bin/python3", "program"),
         ("/srv/app/bash", None),
     ],
 )
@@ -84,16 +98,21 @@ def test_beside_an_entrypoint() -> None:
 def test_what_is_put_back_as_one() -> None:
     """A distribution's folder, the image's pytest; else the path alone."""
     path = f"{SITE}/evil-1.dist-info/entry_points.txt"
-    assert top_of(path, "entry points") == f"{SITE}/evil-1.dist-info"
-    assert top_of(f"{SITE}/_pytest/a/b.py", "pytest package") == f"{SITE}/_pytest"
-    assert top_of("/usr/bin/bash", "program") == "/usr/bin/bash"
+    assert top_of(path, "entry points", WHERE) == f"{SITE}/evil-1.dist-info"
+    assert top_of(f"{SITE}/_pytest/a/b.py", "pytest package", WHERE) == f"{SITE}/_pytest"
+    assert top_of("/srv/app/_pytest/a.py", "pytest package", WHERE) == "/srv/app/_pytest"
+    assert top_of("/usr/bin/bash", "program", WHERE) == "/usr/bin/bash"
 
 
 def test_places_of_the_same_name() -> None:
     """Only basic programs may not stand before the image's; a newer git of the agent's may."""
-    assert "/usr/bin/python3" in others_of("/usr/local/bin/python3", "program")
-    assert others_of("/usr/local/bin/git", "program") == []
-    assert "/usr/lib/libc.so.6" in others_of("/lib/tls/libc.so.6", "library")
+    assert "/usr/bin/python3" in others_of("/usr/local/bin/python3", "program", WHERE)
+    assert others_of("/usr/local/bin/git", "program", WHERE) == []
+    assert "/usr/lib/libc.so.6" in others_of("/lib/tls/libc.so.6", "library", WHERE)
+    assert others_of("/srv/app/venv/bin/python3", "program", WHERE) == []
+    there = WHERE._replace(path=("/opt/own/bin",))
+    assert "/opt/own/bin/cat" in others_of("/usr/bin/cat", "program", there)
+    assert "/usr/bin/cat" in others_of("/opt/own/bin/cat", "program", there)
 
 
 def test_sources_and_environments() -> None:
