@@ -1,4 +1,4 @@
-"""Run the examples, show what came of them, delete a result, rebuild it from the log.
+"""Run the examples, show what came of them, delete a result, rebuild it, regrade another.
 
     make demo                             Docker where that can be had, else bubblewrap
     make demo ARGS="--sandbox bubblewrap"
@@ -17,6 +17,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import services
@@ -115,6 +116,41 @@ def play() -> str:
     return path.parent.name
 
 
+LENIENT = ("if off > 1.5:", "if off > 8:"), ("off > 3 * uncertainty", "off > 30 * uncertainty")
+HASTY = """#!/bin/bash
+# A fit that forgot the background of the room.
+echo '{"half_life_min": 34.7, "uncertainty_min": 0.3}' > answer.json
+"""
+
+
+def regrade(folder: Path, options: list[str]) -> None:
+    """Run a task whose test is too lenient, mend the test, and grade the saved work again."""
+    task = folder / "half-life"
+    shutil.copytree("examples/tasks/half-life", task)
+    check = task / "verifier" / "check.py"
+    strict = lenient = check.read_text()
+    for exact, loose in LENIENT:
+        lenient = lenient.replace(exact, loose)
+    check.write_text(lenient)
+    (task / "oracle" / "solve.sh").write_text(HASTY)
+
+    heading("A test that is too lenient lets a wrong answer pass")
+    earlier = jobs()
+    trialog("run", str(task), "--agent", "oracle", *options)
+    [job] = jobs() - earlier
+    before = files_of(job)
+    check.write_text(strict)
+    name = str(job.relative_to(ROOT))
+
+    heading("The test is mended, and the saved work graded again without the agent")
+    trialog("regrade", name, "--reason", "took a half-life that is 8 minutes off")
+    after = files_of(job)
+    if any(after.get(path) != digest for path, digest in before.items()):
+        sys.exit(f"demo: the regrade of {name} changed an original file")
+    print(f"result.json and the {len(before) - 1} other files of the run are the same bytes.")
+    trialog("rebuild", name, "--check")
+
+
 def main() -> None:
     """The demo."""
     parser = argparse.ArgumentParser(
@@ -161,6 +197,9 @@ def main() -> None:
     if files_of(job) != before:
         sys.exit(f"demo: {name} came back with other bytes")
     print(f"Every byte is back: {len(before)} files.")
+
+    with tempfile.TemporaryDirectory(prefix="trialog-demo-") as folder:
+        regrade(Path(folder), options)
 
     wordle = play()
 

@@ -37,7 +37,7 @@ from ...projections.episode import episode_blobs
 from ...projections.errors import FilesUnwritable
 from ...projections.regrades import graded_by, verdict_of
 from ...projections.source import JobSource, read_trial
-from ...projections.writer import JobFiles
+from ...projections.writer import TOGETHER, JobFiles, Report
 from ..errors import SandboxError
 from ..job.config import JobConfig
 from ..job.environment import unseal
@@ -177,7 +177,7 @@ class Running:
             begun = context.ids.event_id()
             at_once: list[TrialEvent] = [started]
             if isinstance(work, ScriptRegrade):  # nothing is made before the log has it
-                await self._append(context, found.trial, [(begun, started, self._cause)])
+                await self._append(context, found, [(begun, started, self._cause)])
                 at_once = []
             outcome = await self._outcome(work)
             if isinstance(outcome, Refusal):
@@ -188,7 +188,7 @@ class Running:
                 *(msgspec.structs.replace(reply, applied=begun) for reply in replies), outcome
             ]  # fmt: skip
             events += [(context.ids.event_id(), event, begun) for event in rest]
-            await self._append(context, found.trial, events)
+            await self._append(context, found, events)
         finally:
             work.release()
         self._count(outcome)
@@ -275,21 +275,22 @@ class Running:
         self._counts["failed" if isinstance(outcome, RegradeFailed) else "regraded"] += 1
 
     async def _append(
-        self, context: Context, trial: str, events: Sequence[tuple[str, TrialEvent, str]]
+        self, context: Context, trial: StoredTrial, events: Sequence[tuple[str, TrialEvent, str]]
     ) -> None:
         """Append (id, event, cause), after whatever else was appended to the trial meanwhile."""
-        log, stream = context.log, f"trial/{trial}"
+        log, stream = context.log, f"trial/{trial.trial}"
         new = [
             NewEvent(id=id, at=context.clock.now(), payload=event, causation=cause or None)
             for id, event, cause in events
         ]
-        version = -1
         for _ in range(ATTEMPTS):
-            version = (await log.head(stream)).version
-            with suppress(VersionConflict):
-                await log.append(stream, version, new)
+            try:
+                trial.version = (await log.append(stream, trial.version, new)).version
+            except VersionConflict:
+                trial.version = (await log.head(stream)).version
+            else:
                 return
-        raise VersionConflict(stream, version, -1)
+        raise VersionConflict(stream, trial.version, -1)
 
     @asynccontextmanager
     async def _context(self, record: JobRecord | None) -> AsyncGenerator[Context]:
@@ -352,9 +353,12 @@ class Running:
         files = JobFiles(log, self.job, self.folder)
         problems: list[str] = []
         try:
-            for trial in self.planned.trials:
-                report = await files.write_trial(trial)
-                problems += map(str, report.problems)
+
+            def told(report: Report) -> None:
+                problems.extend(map(str, report.problems))
+
+            # Several at once, since trials whose files are due together share a lock.
+            await in_order(self.planned.trials, files.write_trial, told, at_once=2 * TOGETHER)
             report = await files.write_summary()
             problems += map(str, report.problems)
             summary = await to_thread.run_sync((self.folder / SUMMARY).read_bytes)

@@ -214,3 +214,44 @@ def test_a_task_that_is_gone(user: User, make_task: MakeTask, options: list[str]
     )
     assert "not regradable: there is no task in" in ran.out
     user.run("regrade", job, "--as-of-run", code=0)
+
+
+PYTEST = """\
+cat answer.txt conftest.py
+if "$TRIALOG_PYTEST" -q "$TRIALOG_VERIFIER_DIR/test_answer.py"
+then echo 1 > "$TRIALOG_REWARD_TEXT"; else echo 0 > "$TRIALOG_REWARD_TEXT"; fi
+"""
+ANSWER = """\
+from pathlib import Path
+
+def test_answer():
+    assert Path("answer.txt").read_text() == "42\\n"
+"""
+STEERS = """\
+cat > conftest.py <<'PY'
+def pytest_pyfunc_call(pyfuncitem): return True
+PY
+printf '[pytest]\\naddopts = --collect-only\\n' > pytest.ini
+echo 1 > /logs/verifier/reward.txt
+(while sleep 0.01; do echo 1 > /logs/verifier/reward.txt; done) >/dev/null 2>&1 &
+"""
+
+
+@pytest.mark.parametrize(("answer", "reward"), [("41", 0.0), ("42", 1.0)])
+def test_nothing_of_the_agents_steers_a_regrade(
+    user: User, make_task: MakeTask, options: list[str], answer: str, reward: float
+) -> None:
+    """A saved workspace with a conftest and settings for pytest is graded by the test alone.
+
+    The wrong answer fails and the right one passes, beside the same files.
+    """
+    task = make_task("t", test=LENIENT, solve=f"echo {answer} > answer.txt\n{STEERS}")
+    job = run_job(user, *options)
+    (task / "verifier" / "test_answer.py").write_text(ANSWER)
+    mend(user, PYTEST)
+    user.run("regrade", job, code=0)
+    (trial,) = [path.name for path in (user.home / job).glob("t__*")]
+    regrade = json.loads((user.home / job / trial / "regrade.json").read_bytes())
+    assert regrade["new"]["reward"] == reward
+    printed = user.run("logs", trial, "--regrade", code=0).out
+    assert f"{answer}\n" in printed  # it is the agent's workspace that was graded
