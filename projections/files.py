@@ -130,16 +130,21 @@ def trial_files(
     blobs: Blobs,
     missing: Mapping[str, LogError] | None = None,
     regrades: Sequence[Regrade] = (),
+    *,
+    only_regrades: bool = False,
 ) -> Files:
     """An execution's files. `missing` has the blobs that could not be read, and why; `regrades` are
-    the job's that are finished.
+    the job's that are finished. `only_regrades` leaves out what regrades do not change.
 
     A file that can't be made is a problem of its own; the others are made all the same.
     """
     documents: dict[str, bytes] = {}
     problems: list[Problem] = []
     for kind in TRIAL_DOCUMENTS:
-        if kind.of_regrades and not any(view.started.trial in r.planned.trials for r in regrades):
+        if kind.of_regrades:
+            if not any(view.started.trial in one.trials for one in regrades):
+                continue
+        elif only_regrades:
             continue
         blocked = view.blocked or (view.blocked_after_finish if kind.grows else None)
         lost = (missing[r.blob] for r in kind.blobs(view) if r.blob in missing) if missing else ()
@@ -155,7 +160,7 @@ def trial_files(
             if rendered is not None:
                 documents[kind.path] = rendered
     copies: list[Copy] = []
-    if view.blocked is None:
+    if view.blocked is None and not only_regrades:
         copies = _copies(view, problems)
     due = view.finish is not None or view.awaiting_review
     return Files(documents=documents, copies=copies, problems=problems, due=due)

@@ -56,6 +56,8 @@ class Regrade(msgspec.Struct, kw_only=True):
     """A regrade as the job's stream tells it. Private to one fold, which changes it in place."""
 
     planned: RegradePlanned
+    trials: frozenset[str]
+    """Those that it chose."""
     at: str
     skipped: dict[str, Skipped] = {}
     finished: RegradeFinished | None = None
@@ -86,7 +88,9 @@ class RegradesFold:
         """One more event of the job's."""
         match payload:
             case RegradePlanned():
-                self._planned[payload.regrade_id] = Regrade(planned=payload, at=event.at)
+                self._planned[payload.regrade_id] = Regrade(
+                    planned=payload, trials=frozenset(payload.trials), at=event.at
+                )
             case RegradeSkipped():
                 if (found := self._planned.get(payload.regrade_id)) is not None:
                     found.skipped.setdefault(payload.trial, Skipped(payload, event))

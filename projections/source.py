@@ -265,11 +265,14 @@ def _continues(events: list[RecordedEvent]) -> Continues | None:
     return started.continues if isinstance(started, TrialStarted) else None
 
 
-def folded(events: list[RecordedEvent] | LogCorrupt) -> TrialView | None:
-    """An execution as these events tell it, None without any. Raises LogCorrupt."""
+def folded(events: list[RecordedEvent] | LogCorrupt, *, keep: bool = True) -> TrialView | None:
+    """An execution as these events tell it, None without any; see TrialFold for `keep`.
+
+    Raises LogCorrupt.
+    """
     if isinstance(events, LogCorrupt):
         raise events
-    return _fed(TrialFold(), events)
+    return _fed(TrialFold(keep=keep), events)
 
 
 def _fed(fold: TrialFold, events: list[RecordedEvent]) -> TrialView | None:

@@ -127,6 +127,25 @@ class JobFiles:
         except FilesUnwritable as error:
             order.error = error
 
+    async def write_regrades(self, trials: Sequence[str]) -> Report:
+        """Write what regrades made of executions; their other files are as they were.
+
+        Raises FilesUnwritable.
+        """
+        report = Report()
+        for start in range(0, len(trials), TOGETHER):
+            names = list(trials[start : start + TOGETHER])
+            async with self._turn, files_lock(self._folder):
+                read = await self._source.events_each(names)
+                pairs = list(zip(names, read, strict=True))
+                regrades = self._source.regrades
+                made = await to_thread.run_sync(_make_regrades, self._folder, pairs, regrades)
+                for (name, events), one in zip(pairs, made, strict=True):
+                    if one.known is not None:
+                        self._source.keep(name, one.known, events)
+                    report += one.report or Report()
+        return report
+
     async def write_summary(self, under_way: Container[str] = ()) -> Report:
         """Write the job's own files. Raises FilesUnwritable.
 
@@ -182,6 +201,29 @@ def _make(
     except FilesUnwritable as error:
         return _Made(view, error=error)
     return _Made(view, report)
+
+
+def _make_regrades(
+    folder: Path,
+    trials: Sequence[tuple[str, list[RecordedEvent] | LogCorrupt]],
+    regrades: Sequence[Regrade],
+) -> list[_Made]:
+    made: list[_Made] = []
+    for trial, events in trials:
+        try:
+            view = folded(events, keep=False)
+        except LogCorrupt as corrupt:
+            made.append(_Made(corrupt, _known_problems(trial, no_trial_files(corrupt))))
+            continue
+        if view is None:
+            made.append(_Made(None, Report()))
+            continue
+        files = trial_files(view, {}, regrades=regrades, only_regrades=True)
+        report = _known_problems(trial, files)
+        if _names_a_folder(trial):
+            report += _put_all(folder, trial, files.documents)
+        made.append(_Made(view, report))
+    return made
 
 
 async def write_trial(log: EventLog, trial: str, folder: Path) -> Report:

@@ -37,7 +37,7 @@ from ...projections.episode import episode_blobs
 from ...projections.errors import FilesUnwritable
 from ...projections.regrades import graded_by, verdict_of
 from ...projections.source import JobSource, read_trial
-from ...projections.writer import TOGETHER, JobFiles, Report
+from ...projections.writer import JobFiles
 from ..errors import SandboxError
 from ..job.config import JobConfig
 from ..job.environment import unseal
@@ -353,12 +353,8 @@ class Running:
         files = JobFiles(log, self.job, self.folder)
         problems: list[str] = []
         try:
-
-            def told(report: Report) -> None:
-                problems.extend(map(str, report.problems))
-
-            # Several at once, since trials whose files are due together share a lock.
-            await in_order(self.planned.trials, files.write_trial, told, at_once=2 * TOGETHER)
+            report = await files.write_regrades(self.planned.trials)
+            problems += map(str, report.problems)
             report = await files.write_summary()
             problems += map(str, report.problems)
             summary = await to_thread.run_sync((self.folder / SUMMARY).read_bytes)

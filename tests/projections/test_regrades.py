@@ -44,7 +44,7 @@ from trialog.events.kinds import (
     TrialUnscored,
     VerifierFailed,
 )
-from trialog.events.kinds.parts import Usage, Verdict
+from trialog.events.kinds.parts import Continues, Usage, Verdict
 from trialog.events.open import memory_log
 from trialog.projections.document import document
 from trialog.projections.files import job_files, trial_files
@@ -60,6 +60,7 @@ from trialog.projections.regrades import (
 )
 from trialog.projections.summary import SummaryFold
 from trialog.projections.trial import TrialFold
+from trialog.projections.writer import JobFiles
 
 OLD, NEW, NEWER = ("sha256:" + letter * 64 for letter in "bcd")
 ONE, TWO, THREE = "t__00000001", "t__00000002", "t__00000003"
@@ -444,6 +445,51 @@ async def test_files_come_from_the_log(tmp_path: Path) -> None:
             assert [str(one.path) for one in await check(log, "j", tmp_path)] == [path]
             (tmp_path / "j" / path).write_bytes(written)
         assert json.loads(written)["counts"]["pass_to_fail"] == 1
+
+
+async def test_only_what_regrades_change_is_written(tmp_path: Path) -> None:
+    """After a regrade its own file is written alone; names of no folder get none."""
+    async with memory_log() as log:
+        odd = "../out"
+        await fill(
+            log,
+            {
+                f"trial/{ONE}": [*trial(1.0, trial=ONE), begun("r"), given("r", 0.0)],
+                f"trial/{odd}": trial(1.0, trial=odd),
+                "job/j": [
+                    job_started(slots=3),
+                    scheduled(ONE),
+                    scheduled(TWO, slot=slot(attempt=2)),
+                    scheduled(odd, slot=slot(attempt=3)),
+                    planned("r", ONE, TWO, odd),
+                    RegradeSkipped(regrade_id="r", trial=odd, reason="no", category="c"),
+                    done("r"),
+                ],
+            },
+        )
+        files = JobFiles(log, "j", tmp_path / "j")
+        report = await files.write_regrades([ONE, TWO, odd])
+        assert report.written == 1
+        assert [problem.path for problem in report.problems] == [odd]
+        assert [path.name for path in (tmp_path / "j" / ONE).iterdir()] == ["regrade.json"]
+        assert (await files.write_regrades([ONE])).unchanged == 1
+        await rebuild(log, "j", tmp_path)
+        assert (await files.write_regrades([ONE])).unchanged == 1
+
+
+async def test_a_regraded_trial_that_can_not_be_read(tmp_path: Path) -> None:
+    """Each of its files is a problem, and the others' are written."""
+    async with memory_log() as log:
+        unread = started(trial=ONE, continues=Continues(stream="trial/x", version=3, hash="00"))
+        await fill(
+            log,
+            {
+                f"trial/{ONE}": [unread],
+                "job/j": [job_started(), scheduled(ONE), planned("r", ONE), done("r")],
+            },
+        )
+        report = await JobFiles(log, "j", tmp_path / "j").write_regrades([ONE])
+        assert [problem.path for problem in report.problems][-1] == f"{ONE}/result.json"
 
 
 def test_an_unknown_kind_stops_a_trials_regrade() -> None:
