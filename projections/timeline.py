@@ -88,7 +88,9 @@ def describe(event: kinds.Event) -> str:
                 f"({event.category}): {shown(event.error)}"
             )
         case kinds.ProcessesKilled():
-            names = ", ".join(f"{p.name} ({p.pid})" for p in event.processes)
+            names = ", ".join(f"{p.name} ({p.pid})" for p in event.kept or event.processes)
+            if event.kept is not None:
+                return f"kept for the test: {names or 'nothing was left'}"
             return f"killed what the agent had left: {names}" if names else "nothing was left"
         case kinds.ArtifactsSaved():
             skipped = _n(len(event.skipped), "path")

@@ -47,6 +47,7 @@ async def run_program(
         idle_timeout=context.idle_timeout,
         quiet_for=quiet_for,
         start_timeout=context.start_timeout,
+        keep=context.keep,
     )
     started_at = clock.now()
     began = clock.monotonic()

@@ -38,6 +38,8 @@ class AgentContext(msgspec.Struct, frozen=True, kw_only=True):
     idle_timeout: float | None = None
     """Seconds without output."""
     start_timeout: float = 60.0
+    keep: bool = False
+    """What it leaves running stays for the verifier."""
     blobs: BlobStore
     clock: Clock
     redactor: Redactor | None = None
@@ -57,7 +59,7 @@ class AgentOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """What else there is to tell: to append before `end`."""
     end: AgentFinished | AgentFailed
     killed: list[Process] = []
-    """Processes that it had left running, for ProcessesKilled."""
+    """Processes that it had left running, for ProcessesKilled; they stay where they are kept."""
 
 
 class Agent(Protocol):

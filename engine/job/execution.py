@@ -35,6 +35,7 @@ from ..tasks.environment import resolve_env
 from ..tasks.model import TaskWarning
 from ..trial.decide import Conclude, Interrupt, Record
 from ..trial.folders import TamperUncleared
+from ..trial.hardening.harden import Hardened
 from ..trial.hardening.way import clear_the_way
 from ..trial.load import load_trial
 from ..trial.record import stream_of
@@ -54,6 +55,9 @@ from .slot import AgentSlot
 from .stages import detail, stage
 from .state import slot_seed
 from .tasks import TaskInJob
+
+WITH_KEPT = Hardened(kept=["what steers programs, in the workspace that kept processes write to"])
+"""What is not put right while processes stay: they would only write it again."""
 
 CLOSING_SEC = 20.0
 """For the last events of a trial that is cut off."""
@@ -199,6 +203,7 @@ class SandboxTrial(History):
             timeout=limit,
             idle_timeout=settings.agent.idle_timeout_sec,
             start_timeout=job.config.start_timeout_sec,
+            keep=settings.verifier.keep_processes,
             blobs=job.log.blobs,
             clock=job.clock,
             redactor=job.redactor,
@@ -235,8 +240,12 @@ class SandboxTrial(History):
             return False
         how = outcome.end.ended_by
         stage("agent ended", trial=self.trial, ended_by=how, seconds=seconds)
-        detail("processes killed", trial=self.trial, processes=len(outcome.killed))
-        self.note(ProcessesKilled(processes=outcome.killed))
+        if settings.verifier.keep_processes:
+            detail("processes kept", trial=self.trial, processes=len(outcome.killed))
+            self.note(ProcessesKilled(kept=outcome.killed))
+        else:
+            detail("processes killed", trial=self.trial, processes=len(outcome.killed))
+            self.note(ProcessesKilled(processes=outcome.killed))
         return True
 
     def _patience(self, limit: float) -> float:
@@ -346,12 +355,16 @@ class SandboxTrial(History):
         assert sandbox is not None
         begun = job.clock.monotonic()
         try:
-            hardened = await clear_the_way(
-                sandbox,
-                place.folders.workspace,
-                place.image,
-                self.task.task.verifier,
-                blobs=job.log.blobs,
+            hardened = (
+                WITH_KEPT
+                if self.task.task.settings.verifier.keep_processes
+                else await clear_the_way(
+                    sandbox,
+                    place.folders.workspace,
+                    place.image,
+                    self.task.task.verifier,
+                    blobs=job.log.blobs,
+                )
             )
         except TamperUncleared as error:
             self.note(*error.found)

@@ -214,7 +214,9 @@ class Place:
         # An image whose WORKDIR is the root names no folder that could be a workspace.
         own = None if image.workdir == "/" else image.workdir
         workdir = settings.sandbox.workdir or own or "/app"
-        self._folders = TrialFolders(self.scratch, workspace=workdir)
+        self._folders = TrialFolders(
+            self.scratch, workspace=workdir, closed=settings.verifier.keep_processes
+        )
         await self._folders.prepare(prompt=self.task.task.prompt, solution=solution)
         return await job.backend.create(
             SandboxSpec(
@@ -229,6 +231,7 @@ class Place:
                 scratch=self.scratch,
                 kept=self.kept,
                 workspace=workspace,
+                keeps_processes=settings.verifier.keep_processes,
                 separate_users=(settings.agent.user or settings.verifier.user) is not None,
             )
         )

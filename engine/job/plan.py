@@ -196,6 +196,8 @@ def _not_gradable(execution: Execution) -> str | None:
         return "its saved workspace was pruned"
     if state.workspace is None:
         return None if continues else "its workspace was not saved"
+    if state.kept_running:
+        return "what the agent left running for its test is gone"
     if state.started is not None and state.started.sandbox_mode == "separate":
         # Its verifier gets what was taken out, and no place outside that the agent changed.
         return None if state.lost_artifact is None else f"not saved is {state.lost_artifact}"

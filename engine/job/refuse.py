@@ -50,7 +50,7 @@ def refuse_unsupported(
     refused: dict[str, TaskError] = {}
     for task in tasks:
         try:
-            _refuse_task(config, task)
+            _refuse_task(config, task, backend)
             if backend == "bubblewrap":
                 _refuse_without_images(task)
         except TaskError as error:
@@ -61,16 +61,10 @@ def refuse_unsupported(
         raise errors[0] if chosen == 1 else TasksError(errors, chosen, names=list(refused))
 
 
-def _refuse_task(config: JobConfig, task: Task) -> None:
-    verifier = task.settings.verifier
+def _refuse_task(config: JobConfig, task: Task, backend: str) -> None:
     file = task.settings_file
-    if verifier.keep_processes:
-        raise TaskError(
-            f"task {task.name} is graded on a service that the agent leaves running, which this "
-            "release does not do yet: every process of the agent's is ended before grading",
-            file=file,
-            key="verifier.keep_processes",
-        )
+    if task.settings.verifier.keep_processes:
+        _refuse_to_keep(config, task, backend)
     if task.settings.verifiers:
         raise TaskError(
             f"task {task.name} lists judges or people beside its script "
@@ -91,6 +85,40 @@ def _refuse_task(config: JobConfig, task: Task) -> None:
             "which the oracle agent runs; use another agent, or --exclude the task",
             file=task.path,
         )
+
+
+def _refuse_to_keep(config: JobConfig, task: Task, backend: str) -> None:
+    """What can't be had where processes of the agent's stay while the test runs."""
+    settings = task.settings
+    begun = f"task {task.name} is graded on a service that the agent leaves running"
+    if (config.verifier_sandbox or settings.verifier.sandbox_mode) == "separate":
+        moved = config.verifier_sandbox is not None
+        raise TaskError(
+            f"{begun}, which can't be brought to a sandbox of the test's own"
+            + ("; run it without --verifier-sandbox separate" if moved else ""),
+            file=task.settings_file,
+            key="--verifier-sandbox" if moved else "verifier.sandbox_mode",
+        )
+    if backend == "bubblewrap":
+        return
+    if settings.agent.user is None or _is_root(settings.agent.user):
+        raise TaskError(
+            f"{begun}. What stays must not be root's, or it could write the reward: set "
+            "agent.user to a user of the image that is not root",
+            file=task.settings_file,
+            key="agent.user",
+        )
+    if settings.verifier.user is not None and not _is_root(settings.verifier.user):
+        raise TaskError(
+            f"{begun}, so its test has to run as root, whose files what stays can't reach; leave "
+            "verifier.user out",
+            file=task.settings_file,
+            key="verifier.user",
+        )
+
+
+def _is_root(user: str) -> bool:
+    return user.partition(":")[0] in ("root", "0")
 
 
 def _refuse_without_images(task: Task) -> None:

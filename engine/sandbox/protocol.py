@@ -5,6 +5,9 @@ runs from a first process of its own, and when `run` returns, nothing of that ph
 however it was started (setsid, double fork, another user): so nothing the agent left can touch
 the grading. Between phases the file system stays.
 
+One phase may be kept, where a task's answer is a running service: what it leaves goes on beside
+the next one, which it can neither look into nor write to.
+
 Folders of the host are mounted before the first phase. A mount's source is looked up again when a
 phase starts, so the engine fills or swaps the folder (rename it away, make a new one) in between.
 """
@@ -75,6 +78,8 @@ class Mount(msgspec.Struct, frozen=True, kw_only=True):
     source: Path
     target: str
     readonly: bool = False
+    closed: bool = False
+    """No phase that is kept may reach it (see `Command.keep`); its folder's mode is 0700."""
 
 
 class SandboxSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,6 +104,8 @@ class SandboxSpec(msgspec.Struct, frozen=True, kw_only=True):
     """It stays after its engine's end, until somebody asks to clean up."""
     separate_users: bool = False
     """A phase will run as a user other than the image's."""
+    keeps_processes: bool = False
+    """A phase will be kept."""
 
 
 class GivenFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,6 +134,11 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     """Asked before an idle stop: seconds since the last sign of life other than output."""
     start_timeout: float = 60.0
     """Seconds until the phase's first process must run; past it SandboxStartTimeout is raised."""
+    keep: bool = False
+    """What it leaves running goes on, beside the next phase, and ends with that.
+
+    A deadline then ends the command alone. Refused where what is kept could reach a closed mount.
+    """
 
 
 class Exit(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,7 +149,7 @@ class Exit(msgspec.Struct, frozen=True, kw_only=True):
     """Null when it was stopped; 128 + n when a signal n ended it."""
     duration: float
     left: list[Process] = []
-    """Processes that were still there and were killed."""
+    """Processes that were still there and were killed; of a phase that is kept, those that stay."""
     out_of_memory: bool = False
 
 

@@ -7,6 +7,7 @@ one takes its name: the verifier reads and writes only where the agent never was
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import posixpath
@@ -24,6 +25,9 @@ from .leftovers import Leftover, list_leftovers
 
 OPEN_TO_ALL = 0o777
 """Mode of what any user inside may write to. The scratch folder above it is the engine's alone."""
+
+CLOSED = 0o700
+"""Mode of what only root inside may enter, while processes of the agent's stay."""
 
 REWARD_FOLDER = "/logs/verifier"
 AGENT_FOLDER = "/logs/agent"
@@ -62,7 +66,12 @@ class VerifierDigestMismatch(TrialogError):
 class TrialFolders:
     """The folders below `scratch`, which is the engine's own and of this trial alone."""
 
-    def __init__(self, scratch: Path, *, workspace: str) -> None:
+    def __init__(self, scratch: Path, *, workspace: str, closed: bool = False) -> None:
+        """`closed`: the agent's processes stay, and the verifier's places are shut from the first.
+
+        Then they are not swapped, for what stays may go on using what it has.
+        """
+        self._closed = closed
         self.scratch = scratch
         self.workspace = workspace
         self.agent_logs = scratch / "logs" / "agent"
@@ -115,8 +124,9 @@ class TrialFolders:
         ]
         if self._with_solution:
             pairs += [(self.solution, target) for target in self.solution_targets]
+        shut = (self.verifier_logs, self.verifier) if self._closed else ()
         return [
-            *(Mount(source=source, target=target) for source, target in pairs),
+            *(Mount(source=s, target=target, closed=s in shut) for s, target in pairs),
             Mount(source=self.task, target=self.task_target, readonly=True),
             Mount(source=self.tools, target=TOOLS_FOLDER, readonly=True),
         ]
@@ -130,6 +140,9 @@ class TrialFolders:
         (self.scratch / "logs").mkdir()
         for folder in (self.agent_logs, self.verifier_logs, self.artifacts, self.verifier):
             _make_open(folder)
+        if self._closed:
+            for folder in (self.verifier_logs, self.verifier):
+                folder.chmod(CLOSED)
         for folder in (self.task, self.tools):
             folder.mkdir()
             folder.chmod(0o755)
@@ -192,16 +205,23 @@ class TrialFolders:
             (self.verifier, self.verifier_targets[0]),
         ):
             try:
-                left[place] = self._swap(folder)
+                left[place] = self._listed(place, folder) if self._closed else self._swap(folder)
             except OSError as error:
                 left[place] = list_leftovers(folder)
                 stuck = (place, error.strerror or str(error))
-        if self._with_solution:
+        if self._with_solution and not self._closed:
             try:
                 self._swap(self.solution)
             except OSError as error:
                 stuck = (self.solution_targets[0], error.strerror or str(error))
         return left, stuck
+
+    def _listed(self, place: str, folder: Path) -> list[Leftover]:
+        """Nothing, or a fault: no agent could put anything into a folder that was shut to it."""
+        left = list_leftovers(folder)
+        if left or stat.S_IMODE(os.lstat(folder).st_mode) != CLOSED:
+            raise PermissionError(errno.EPERM, "it was shut, and is not as it was")
+        return left
 
     def _swap(self, folder: Path) -> list[Leftover]:
         """Put a fresh folder in place of one; what lay in the old one."""
@@ -222,7 +242,7 @@ class TrialFolders:
         Each file's bytes are checked against its recorded SHA-256 (hex) by its path in the folder.
         Raises VerifierDigestMismatch; then no file may be run.
         """
-        copied = _copy(source, self.verifier)
+        copied = _copy(source, self.verifier, CLOSED if self._closed else OPEN_TO_ALL)
         recorded = {path: digest.removeprefix("sha256:") for path, digest in digests.items()}
         for path in sorted(recorded.keys() | copied.keys()):
             if recorded.get(path) != copied.get(path):
@@ -234,17 +254,18 @@ def _make_open(folder: Path) -> None:
     folder.chmod(OPEN_TO_ALL)  # whatever the umask is
 
 
-def _copy(source: Path, destination: Path) -> dict[str, str]:
+def _copy(source: Path, destination: Path, mode: int = OPEN_TO_ALL) -> dict[str, str]:
     """Copy a folder's files; the SHA-256 of the bytes that were written, by path.
 
-    The copy can be read by any user inside and written to by root. Links stay links.
+    The copy can be read by any user inside whom the folders' mode lets in, and written to by root.
+    Links stay links.
     """
     digests: dict[str, str] = {}
     waiting = [(source, destination, "")]
     while waiting:
         here, there, prefix = waiting.pop()
         there.mkdir(exist_ok=True)
-        there.chmod(OPEN_TO_ALL)
+        there.chmod(mode)
         with os.scandir(here) as entries:
             listed = sorted(entries, key=lambda entry: entry.name)
         for entry in listed:

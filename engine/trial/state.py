@@ -110,6 +110,8 @@ class TrialState(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     unscored: TrialUnscored | None = None
     errored: TrialErrored | None = None
     finished: TrialFinished | None = None
+    kept_running: bool = False
+    """The verifier needs what the agent left running, which no saved work has."""
     episode: bool = False
     """An environment's episode is recorded to its end: verifiers need nothing else."""
     hook_failures: tuple[HookFailure, ...] = ()
@@ -129,7 +131,8 @@ class TrialState(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def gradable(self) -> bool:
         """Whether the saved workspace is all that a verifier needs."""
-        return self.workspace is not None and self.workspace.outside == []
+        saved = self.workspace
+        return saved is not None and saved.outside == [] and not self.kept_running
 
     @property
     def lost_artifact(self) -> str | None:
@@ -172,7 +175,7 @@ def evolve(state: TrialState, event: TrialEvent) -> TrialState:
         case AgentFailed():
             return replace(stage=Stage.WORKED, agent_failed=event)
         case ProcessesKilled():
-            return replace(stage=Stage.STOPPED)
+            return replace(stage=Stage.STOPPED, kept_running=event.kept is not None)
         case ArtifactsSaved():
             return replace(artifacts=event)
         case WorkspaceSaved():

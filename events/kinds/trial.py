@@ -59,11 +59,15 @@ class SandboxFailed(Payload, frozen=True, kw_only=True):
 
 
 class ProcessesKilled(Payload, frozen=True, kw_only=True):
-    """The agent's phase is over and nothing of it runs any more. By the trial runner."""
+    """The agent's phase is over and nothing of it runs any more, but what is kept. By the trial
+    runner."""
 
     processes: list[Process] = []
     """Those that were still there, as the sandbox reported it, at most 256 of them; empty when it
     reported none. An agent may have invented some."""
+    kept: list[Process] | None = None
+    """Those that stay for the verifier, whose task is graded on a running service; null where
+    nothing stays."""
 
 
 class Artifact(SavedFile, frozen=True, kw_only=True):

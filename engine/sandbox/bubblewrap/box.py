@@ -17,6 +17,7 @@ from ..protocol import Command, Exit, FileSeen, GivenFile, Python, Tree
 from .changes import list_changes
 from .descriptors import memory_file, options_file, stray_descriptors
 from .entries import find_changed, look, put_back, replace
+from .keeping import Beside
 from .layout import Layout, is_system, real_place
 from .limits import Held
 from .phase import Phase
@@ -36,6 +37,8 @@ class BubblewrapSandbox:
         self._held = held
         self._state = state
         self._phase: Phase | None = None
+        self._kept: Phase | None = None
+        """A phase that goes on beside the next one."""
         self._scope: CancelScope | None = None
         self._over: anyio.Event | None = None
         """Set when the phase that runs is over and dead."""
@@ -79,16 +82,25 @@ class BubblewrapSandbox:
             self._over = None
 
     async def _run(self, command: Command, output: Callable[[bytes], None]) -> Exit:
+        if command.keep and self._kept is not None:
+            raise SandboxError("one phase at most can be kept")
         options, stdin, stray, killed_before = await to_thread.run_sync(self._before, command)
+        beside = await to_thread.run_sync(self._beside)
         begun = anyio.current_time()
-        phase = self._phase = Phase.start(
-            f"{MARK}{self._id}",
-            self._words(command),
-            options,
-            stdin,
-            stray=stray,
-            gated=self._held.anything,
-        )
+        try:
+            phase = self._phase = Phase.start(
+                f"{MARK}{self._id}",
+                self._words(command),
+                options,
+                stdin,
+                stray=stray,
+                gated=self._held.anything,
+                keep=command.keep,
+                beside=beside,
+            )
+        finally:
+            if beside is not None:
+                beside.close()
         dead = False
         try:
             why = await phase.watch(
@@ -99,15 +111,21 @@ class BubblewrapSandbox:
                 idle_seconds=command.idle_timeout,
                 quiet_for=command.quiet_for,
             )
-            killed = [] if why == "exit" else await phase.kill()
+            if phase.stays:
+                code, left = phase.go_on(output), phase.left
+                self._kept = phase
+            else:
+                killed = [] if why == "exit" and not command.keep else await phase.kill()
+                code = phase.ended(output)
+                left = phase.left if why == "exit" else killed
             dead = True
-            code = phase.ended(output)
-            left = phase.left if why == "exit" else killed
             duration = anyio.current_time() - begun
         finally:
             if not dead:
                 await phase.kill()
-            phase.close()
+            if self._kept is not phase:
+                phase.close()
+                await self._end_kept()
             self._phase = None
         if why == "start":
             raise SandboxStartTimeout(f"no phase could start within {command.start_timeout:g} s")
@@ -122,6 +140,26 @@ class BubblewrapSandbox:
             left=left,
             out_of_memory=killed_now > killed_before,
         )
+
+    def _beside(self) -> Beside | None:
+        """What a phase enters to have the network of the one that was kept."""
+        kept = self._kept
+        if kept is None or kept.inner is None or self._layout.shares_network:
+            return None
+        try:
+            return Beside(kept.inner)
+        except OSError as error:
+            raise SandboxGone(
+                f"what the phase before had left is gone: {error.strerror}"
+            ) from error
+
+    async def _end_kept(self) -> None:
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            try:
+                await kept.kill()
+            finally:
+                kept.close()
 
     def _killed_for_memory(self) -> int:
         group = self._held.group
@@ -152,7 +190,7 @@ class BubblewrapSandbox:
     def _descriptors(self, command: Command) -> tuple[int, int]:
         self._check_there()
         usual, _ = self._layout.environment(command)
-        options = self._layout.arguments(usual)
+        options = self._layout.arguments(usual, keep=command.keep, beside=self._kept is not None)
         if any("\0" in word for word in [*options, *command.argv]):
             raise SandboxError("a program's words and variables can't hold a NUL byte")
         arguments = options_file(options)
@@ -241,6 +279,7 @@ class BubblewrapSandbox:
         if self._over is not None and self._scope is not None:
             self._scope.cancel()
             await self._over.wait()
+        await self._end_kept()
         await to_thread.run_sync(self.discard)
 
     def discard(self) -> None:

@@ -58,6 +58,11 @@ class Layout:
                     "set another workdir in the task"
                 )
 
+    @property
+    def shares_network(self) -> bool:
+        """It has the host's network, so that no phase has one of its own."""
+        return self._spec.limits.network
+
     def make(self) -> None:
         """Make the folders."""
         for target, folder in self.folders.items():
@@ -99,8 +104,14 @@ class Layout:
         }
         return usual, {n: value for n, value in all_of_them.items() if n not in usual}
 
-    def arguments(self, environment: dict[str, str]) -> list[str]:
-        """bwrap's options for a phase, less those with descriptors."""
+    def arguments(
+        self, environment: dict[str, str], *, keep: bool = False, beside: bool = False
+    ) -> list[str]:
+        """bwrap's options for a phase, less those with descriptors.
+
+        One to `keep` does not have the closed mounts. One `beside` that has a HOME of its own, and
+        the network that it is started in.
+        """
         words = [
             "--unshare-user",
             "--unshare-pid",
@@ -127,15 +138,19 @@ class Layout:
         words += ["--tmpfs", "/run", "--dir", "/var", "--symlink", "../tmp", f"/var{TEMPORARY}"]
         if self._spec.limits.network:
             words += ["--ro-bind-try", os.path.realpath("/etc/resolv.conf"), f"/etc/{RESOLVER}"]
-        else:
+        elif not beside:
             words += ["--unshare-net"]
         for target, folder in self._ordered():
             self._check_way(target)
-            words += ["--bind", str(folder), target]
+            own_home = beside and target == self.home
+            words += ["--tmpfs", target] if own_home else ["--bind", str(folder), target]
         for mount in self.mounts:
             if not mount.source.is_dir():
                 raise SandboxError(f"{mount.source}, to be mounted at {mount.target}, is no folder")
             self._check_way(mount.target)
+            if mount.closed and keep:
+                words += ["--tmpfs", mount.target, "--remount-ro", mount.target]
+                continue
             words += ["--ro-bind" if mount.readonly else "--bind", str(mount.source), mount.target]
         words += ["--remount-ro", "/", "--chdir", self.workdir]
         for name, value in environment.items():

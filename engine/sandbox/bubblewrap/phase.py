@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import select
 import signal
 from collections.abc import Awaitable, Callable
 from typing import Literal
@@ -15,7 +16,14 @@ from anyio import CancelScope, to_thread
 from ....events.errors import said
 from ....events.kinds.parts import Process
 from ...errors import SandboxError, SandboxGone, SandboxUnavailable
+from ..left import number
+from .keeping import KEEPER, Beside, drain, end_command
 from .leftovers import child_of_halted, in_namespace_of, parse_left
+
+STOP_DEADLINE = 5.0
+"""Seconds for a killed command's shell to say that it has ended; then its phase is killed whole."""
+
+KILLED = 137
 
 KILL_DEADLINE = 20.0
 """Seconds for the kernel to end what was killed."""
@@ -42,7 +50,12 @@ exit "$code"
 class Phase:
     """A phase that was started. Everything of it ends when its first process does."""
 
-    def __init__(self, pid: int, output: int, report: int, gate: int | None) -> None:
+    def __init__(
+        self, pid: int, output: int, report: int, gate: int | None, *, keep: bool = False
+    ) -> None:
+        self._keep = keep
+        self._over = anyio.Event()
+        """Of a phase to keep: its command has ended."""
         self._pid = pid
         self._pidfd = os.pidfd_open(pid)
         self._output = output
@@ -61,12 +74,22 @@ class Phase:
 
     @classmethod
     def start(
-        cls, name: str, argv: list[str], options: int, stdin: int, *, stray: list[int], gated: bool
+        cls,
+        name: str,
+        argv: list[str],
+        options: int,
+        stdin: int,
+        *,
+        stray: list[int],
+        gated: bool,
+        keep: bool = False,
+        beside: Beside | None = None,
     ) -> Phase:
         """Start a command by bwrap with options from a descriptor; both descriptors are closed.
 
         The `stray` descriptors of this process are not handed on. A gated phase runs nothing until
-        its limits are set. This must be the event loop's own thread: bwrap ends with the thread
+        its limits are set. One to `keep` goes on when its command has ended, and the one `beside`
+        it enters its network. This must be the event loop's own thread: bwrap ends with the thread
         that started it, so that it never outlives us.
         """
         opened = [options, stdin]
@@ -84,10 +107,16 @@ class Phase:
                 opened += [gate_end, gate]
                 wanted[_BLOCK] = gate_end
                 words += ["--block-fd", str(_BLOCK)]
-            words += ["--new-session", "--", "/bin/sh", "-c", _DRIVER, name, *argv]
+            driver = KEEPER if keep else _DRIVER
+            words += ["--new-session", "--", "/bin/sh", "-c", driver, name, *argv]
             os.set_blocking(output, False)
             os.set_blocking(report, False)
-            pid = _spawn(words, wanted, stray)
+            program = "bwrap"
+            if beside is not None:
+                words = beside.words(words[1:])
+                wanted |= beside.descriptors
+                program = words[0]
+            pid = _spawn(program, words, wanted, stray)
         except FileNotFoundError:
             _close(opened)
             raise SandboxUnavailable(
@@ -98,7 +127,7 @@ class Phase:
             raise
         kept = {output, report, gate}
         _close([fd for fd in opened if fd not in kept])
-        return cls(pid, output, report, gate)
+        return cls(pid, output, report, gate, keep=keep)
 
     @property
     def inner(self) -> int | None:
@@ -127,6 +156,8 @@ class Phase:
                 why = "start"
             else:
                 why = await self._until(begun, seconds, idle_seconds, quiet_for)
+                if self._keep and why != "exit":
+                    await self._end_command()
             readers.cancel_scope.cancel()
         if self._output_error is not None:
             raise self._output_error
@@ -158,7 +189,10 @@ class Phase:
             end = float("inf") if seconds is None else begun + seconds
             idle = float("inf") if idle_seconds is None else self.printed_at + idle_seconds
             with anyio.move_on_at(min(end, idle)) as waiting:
-                await anyio.wait_readable(self._pidfd)
+                if self._keep:
+                    await self._over.wait()
+                else:
+                    await anyio.wait_readable(self._pidfd)
             if not waiting.cancelled_caught:
                 return "exit"
             now = anyio.current_time()
@@ -189,6 +223,7 @@ class Phase:
                 await anyio.wait_readable(self._report)
                 data = os.read(self._report, CHUNK)
                 if not data:
+                    self._over.set()
                     return
                 self._take_report(data)
         finally:
@@ -198,6 +233,8 @@ class Phase:
     def _take_report(self, data: bytes) -> None:
         if len(self._reported) < REPORT_LIMIT:
             self._reported += data
+        if self._keep and self._has_ended:
+            self._over.set()
         if self._started.is_set():
             return  # from here on the phase could write reports of its own
         if not self._known.is_set():
@@ -231,6 +268,37 @@ class Phase:
                 )
         return killed
 
+    @property
+    def _has_ended(self) -> bool:
+        """The command of a phase to keep has."""
+        return b"\nended " in self._reported or b"\nover\n" in self._reported
+
+    async def _end_command(self) -> None:
+        """End the command of a phase to keep, and wait for its shell to say so."""
+        shell = _number(self._reported, b"first")
+        if shell is not None and self._inner is not None:
+            await to_thread.run_sync(end_command, self._inner, shell)
+            with anyio.move_on_after(STOP_DEADLINE):
+                await self._over.wait()
+
+    @property
+    def stays(self) -> bool:
+        """What the command left is there still, and the command is not."""
+        if not self._keep or self._stopped or not self._has_ended:
+            return False
+        return not select.select([self._pidfd], [], [], 0)[0]
+
+    def go_on(self, take: Callable[[bytes], None]) -> int:
+        """The exit code of a command that has ended while its phase stays.
+
+        What was printed until now is taken; what comes later goes nowhere.
+        """
+        self._take_rest(take)
+        self._drain_report()
+        drain(os.dup(self._output))
+        code = _number(self._reported, b"ended")
+        return KILLED if code is None else code
+
     async def _find_inner(self) -> None:
         """Find a first process that bwrap has not told of yet; bwrap is halted meanwhile.
 
@@ -243,14 +311,7 @@ class Phase:
 
     def ended(self, take: Callable[[bytes], None]) -> int:
         """The exit code, after the rest of the output was taken. The phase must be dead."""
-        for _ in range(64):
-            try:
-                data = os.read(self._output, CHUNK)
-            except BlockingIOError:
-                break  # someone outside holds the pipe; nothing of ours does
-            if not data:
-                break
-            take(data)
+        self._take_rest(take)
         self._drain_report()
         if self._status is None:
             self._status = os.waitpid(self._pid, 0)[1]
@@ -258,6 +319,16 @@ class Phase:
         if code < 0 and not self._stopped:
             raise SandboxGone(f"bwrap was killed from outside by signal {-code}")
         return code
+
+    def _take_rest(self, take: Callable[[bytes], None]) -> None:
+        for _ in range(64):
+            try:
+                data = os.read(self._output, CHUNK)
+            except BlockingIOError:
+                break  # someone outside holds the pipe, or what stays does
+            if not data:
+                break
+            take(data)
 
     def _drain_report(self) -> None:
         for _ in range(64):
@@ -284,7 +355,8 @@ class Phase:
     @property
     def left(self) -> list[Process]:
         """What the command left, as the first process saw it."""
-        return parse_left(self._reported)
+        shell = _number(self._reported, b"first") if self._keep else None
+        return [process for process in parse_left(self._reported) if process.pid != shell]
 
     def close(self) -> None:
         """Give the descriptors back, and collect the process."""
@@ -297,13 +369,22 @@ class Phase:
         _close([fd for fd in fds if fd is not None])
 
 
-def _spawn(words: list[str], wanted: dict[int, int], stray: list[int]) -> int:
+def _number(reported: bytes, word: bytes) -> int | None:
+    """The number in the first line that begins with a word."""
+    for line in reported.splitlines():
+        first, _, rest = line.partition(b" ")
+        if first == word:
+            return number(rest.decode("ascii", "replace"))
+    return None
+
+
+def _spawn(program: str, words: list[str], wanted: dict[int, int], stray: list[int]) -> int:
     """Start bwrap with these descriptors and no other, in a session of its own."""
     # Raised first, so that none lies where another one goes.
     raised = {to: fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 20) for to, fd in wanted.items()}
     try:
         return os.posix_spawnp(
-            "bwrap",
+            program,
             words,
             {},
             file_actions=[

@@ -238,6 +238,16 @@ class Engine:
         async with self.call("POST", f"containers/{container}/start"):
             pass
 
+    async def pause(self, container: str) -> None:
+        """Let nothing in a running container go on."""
+        async with self.call("POST", f"containers/{container}/pause"):
+            pass
+
+    async def unpause(self, container: str) -> None:
+        """Let it go on."""
+        async with self.call("POST", f"containers/{container}/unpause"):
+            pass
+
     async def kill(self, container: str) -> bool:
         """Kill all in a container; false when it does not run."""
         try:

@@ -20,7 +20,7 @@ HOSTS_TEXT = f"""\
 
 def runs_by_exec(spec: SandboxSpec) -> bool:
     """Whether phases run beside the container's main process, and not as it."""
-    return spec.image.entrypoint or spec.separate_users
+    return spec.image.entrypoint or spec.separate_users or spec.keeps_processes
 
 
 def container_config(
@@ -44,6 +44,9 @@ def container_config(
         if by_exec
         else {"Type": "none"},
     }
+    if spec.keeps_processes:
+        # No program with a set-id bit makes another user of a process that stays.
+        host["SecurityOpt"] = ["no-new-privileges"]
     config: dict[str, Any] = {
         "Image": spec.image.digest,
         "Hostname": HOSTNAME,

@@ -39,8 +39,18 @@ def new_mark() -> str:
     return secrets.token_hex(16)
 
 
-def script(mark: str, argv: Sequence[str], env: Mapping[str, str], workdir: str) -> bytes:
+def script(
+    mark: str,
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    workdir: str,
+    *,
+    stays: bool = False,
+) -> bytes:
     """The shell script of a phase. Only the shell's own commands are used, no program of the image.
+
+    One that `stays` after its report keeps a reader at the other end of what the command left, as
+    long as that goes on printing: an engine takes the output away from what it sees as ended.
 
     The first process's own error output goes nowhere: shells comment there on killed children.
     """
@@ -76,7 +86,7 @@ def script(mark: str, argv: Sequence[str], env: Mapping[str, str], workdir: str)
         "code=$?",
         "processes left",
         'report "end $code"',
-        'exit "$code"',
+        "while :; do sleep 3600; done" if stays else 'exit "$code"',
     ]
     return "\n".join(lines).encode("utf-8", "surrogateescape") + b"\n"
 
@@ -104,6 +114,11 @@ class PhaseOutput:
     def begun(self) -> bool:
         """The phase's first process has run."""
         return self._own is not None
+
+    @property
+    def first(self) -> int | None:
+        """The phase's first process, by its id inside; null before it has begun."""
+        return self._own
 
     @property
     def ended(self) -> bool:
@@ -172,7 +187,7 @@ class PhaseOutput:
         self._reported += len(report)
         word, _, rest = report.decode("utf-8", "replace").partition(" ")
         told = number(rest)
-        if word == "begin" and told is not None:
+        if word == "begin" and told is not None and self._own is None:
             self._own = told
             self._before = {key: name for key, name in self._before.items() if key[0] != self._own}
         elif word == "end" and told is not None:

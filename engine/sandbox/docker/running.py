@@ -25,7 +25,10 @@ EndedBy = Literal["exit", "timeout", "idle"]
 
 
 class Following:
-    """One phase that is run. `kill` ends all in the container."""
+    """One phase that is run. `kill` ends all in the container.
+
+    `stop` is what a deadline does, by default the same.
+    """
 
     def __init__(
         self,
@@ -33,11 +36,13 @@ class Following:
         printed: PhaseOutput,
         command: Command,
         kill: Callable[[], Awaitable[object]],
+        stop: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
         self._way = way
         self._printed = printed
         self._command = command
         self._kill = kill
+        self._stop_phase = stop or kill
         self._starting = anyio.CancelScope(shield=True)
         self._started = anyio.Event()
         self._begun = anyio.Event()
@@ -120,11 +125,13 @@ class Following:
 
     async def _stop(self) -> None:
         self._stopped = True
-        with anyio.move_on_after(KILL_TIMEOUT):
-            await self._kill()
-            await self._done.wait()
-        if not self._done.is_set():
-            raise SandboxError(f"the sandbox could not be stopped within {KILL_TIMEOUT:g} s")
+        for stop in dict.fromkeys((self._stop_phase, self._kill)):
+            with anyio.move_on_after(KILL_TIMEOUT):
+                await stop()
+                await self._done.wait()
+            if self._done.is_set():
+                return
+        raise SandboxError(f"the sandbox could not be stopped within {KILL_TIMEOUT:g} s")
 
     async def _stop_at_once(self, within: float) -> None:
         """Try to end all, without a word of what it was.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,11 @@ from anyio import to_thread
 from ....events.kinds.parts import Process, SkippedPath
 from ...errors import SandboxError, SandboxGone
 from ..protocol import Command, Exit, FileSeen, GivenFile, Python, SandboxSpec, Tree
+from . import keeping
 from .api import Engine, EngineRefused, is_gone
 from .changes import Changes, overlay
 from .config import HOSTS, HOSTS_TEXT, runs_by_exec, same_user
+from .keeping import Freezer
 from .layers import LayeredFiles, OverlayFiles, Place
 from .phase import CONTROL, SCRIPT, STDIN, PhaseOutput, new_mark, script
 from .pythons import Pythons
@@ -59,6 +61,9 @@ class DockerSandbox:
         self._inspected: dict[str, Any] | None = None
         self._running = False
         self._had_a_phase = False
+        self._kept = False
+        """Processes of the last phase are there still."""
+        self._freezer = Freezer(engine, container)
 
     @property
     def id(self) -> str:
@@ -85,15 +90,27 @@ class DockerSandbox:
         way = self._way(command)
         mark = new_mark()
         env = {**self._spec.env, **command.env}
-        text = script(mark, command.argv, env, self._spec.workdir)
-        await to_thread.run_sync(_write_control, self._spec.scratch, text, command.stdin)
+        text = script(mark, command.argv, env, self._spec.workdir, stays=command.keep)
+        if command.keep:
+            await self._refuse_to_keep(command)
+        # What stays from an earlier phase may not read what this one is given.
+        mode = 0o600 if self._kept else 0o644
+        await to_thread.run_sync(_write_control, self._spec.scratch, text, command.stdin, mode)
         printed = PhaseOutput(mark, output)
         left: list[Process] = []
 
         async def stopping() -> None:
             left.extend(await self._running_now(printed))
 
-        following = Following(way, printed, command, self._kill)
+        ours: list[int | None] = []
+
+        async def end_command() -> None:
+            assert printed.first is not None
+            own = await keeping.end_command(self._engine, self._container, printed.first)
+            ours.append(own)
+
+        stop = end_command if command.keep else None
+        following = Following(way, printed, command, self._kill, stop)
         try:
             ended_by = await following.run(stopping)
         except SandboxGone:
@@ -110,7 +127,10 @@ class DockerSandbox:
             left = printed.left
         else:
             code = None
-        if self._by_exec:
+        self._kept = command.keep
+        if command.keep and ended_by != "exit":
+            left = [one for one in printed.left if one.pid not in ours] if printed.ended else []
+        if self._by_exec and not command.keep:
             await self._kill()
         return Exit(
             ended_by=ended_by,
@@ -122,12 +142,32 @@ class DockerSandbox:
 
     def _way(self, command: Command) -> Way:
         if self._by_exec:
-            return ByExec(self._engine, self._container, command.user)
+            user = command.user
+            if self._spec.keeps_processes and not command.keep:
+                user = user or keeping.ROOT
+            return ByExec(self._engine, self._container, user)
         if not same_user(command.user or self._spec.image.user, self._spec.image.user):
             raise SandboxError(
                 f"a phase as user {command.user!r} needs a sandbox made for separate users"
             )
         return Direct(self._engine, self._container)
+
+    async def _refuse_to_keep(self, command: Command) -> None:
+        """Raise SandboxError where what this phase leaves could not be kept from the next."""
+        if not self._spec.keeps_processes:
+            raise SandboxError("a phase that is kept needs a sandbox made for it")
+        await self._engine.start(self._container)
+        closed = [mount.target for mount in self._spec.mounts if mount.closed]
+        await keeping.refuse_if_within_reach(self._engine, self._container, command.user, closed)
+
+    @asynccontextmanager
+    async def _still(self) -> AsyncGenerator[None]:
+        """What was kept stands still meanwhile."""
+        if not self._kept:
+            yield
+            return
+        async with self._freezer.still():
+            yield
 
     async def _code(self, following: Following, printed: PhaseOutput) -> int:
         """The exit code of a phase that ended; a phase that never began, or was cut, is a fault."""
@@ -180,16 +220,18 @@ class DockerSandbox:
     async def save_tree(self, path: str, destination: Path, *, cap: int) -> Tree:
         """Pack a folder of the sandbox; see the protocol."""
         with self._noticing():
-            return await save_tree(
-                self._engine, self._container, path, destination, cap, self._spec.scratch
-            )
+            async with self._still():
+                return await save_tree(
+                    self._engine, self._container, path, destination, cap, self._spec.scratch
+                )
 
     async def copy_file(self, path: str, destination: Path, *, cap: int) -> list[SkippedPath]:
         """Copy a regular file or a folder's regular files out; see the protocol."""
         with self._noticing():
-            return await copy_file(
-                self._engine, self._container, path, destination, cap, self._spec.scratch
-            )
+            async with self._still():
+                return await copy_file(
+                    self._engine, self._container, path, destination, cap, self._spec.scratch
+                )
 
     async def put_files(self, files: Sequence[GivenFile]) -> None:
         """Copy files of the host in, before the first phase; see the protocol."""
@@ -201,9 +243,10 @@ class DockerSandbox:
         inside = [self._spec.workdir, CONTROL, *(mount.target for mount in self._spec.mounts)]
         with self._noticing():
             layers = overlay(await self._seen())
-            return await self._changes.outside(
-                self._engine, self._container, inside, self._spec.image, layers
-            )
+            async with self._still():
+                return await self._changes.outside(
+                    self._engine, self._container, inside, self._spec.image, layers
+                )
 
     async def changed(self, wanted: Callable[[str], bool]) -> list[str] | None:
         """Paths that are not as the image has them; see the protocol."""
@@ -295,10 +338,12 @@ def make_control(scratch: Path) -> None:
     _write_control(scratch, b"exit 125\n", b"")
 
 
-def _write_control(scratch: Path, text: bytes, stdin: bytes) -> None:
+def _write_control(scratch: Path, text: bytes, stdin: bytes, mode: int = 0o644) -> None:
     for name, data in ((SCRIPT, text), (STDIN, stdin)):
         place = scratch / "control" / name
         new = place.with_suffix(".new")
-        new.write_bytes(data)
-        new.chmod(0o644)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        with open(os.open(new, flags, 0o600), "wb") as file:
+            file.write(data)
+            os.fchmod(file.fileno(), mode)
         os.replace(new, place)

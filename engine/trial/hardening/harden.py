@@ -67,6 +67,8 @@ class Hardened(msgspec.Struct, frozen=True, kw_only=True):
     """All paths that were put back, caches too."""
     skipped: list[str] = []
     """Steps that could not be done here."""
+    kept: list[str] = []
+    """Steps that were left out because the task keeps the agent's processes."""
 
     def events(
         self, removed: list[str], duration: float
@@ -83,7 +85,7 @@ class Hardened(msgspec.Struct, frozen=True, kw_only=True):
         ]
         paths = [os.fsencode(path).decode("utf-8", "replace") for path in self.removed]
         hardened = WorkspaceHardened(
-            removed=[*removed, *paths], steps_skipped=self.skipped, duration=duration
+            removed=[*removed, *paths], steps_skipped=[*self.skipped, *self.kept], duration=duration
         )
         return [*self.found, *told, hardened]
 

@@ -581,7 +581,6 @@ async def test_a_workspace_over_the_limit(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "key"),
     [
-        ("verifier.keep_processes = true", "verifier.keep_processes"),
         ('verifiers = ["judge"]', "verifiers"),
     ],
 )

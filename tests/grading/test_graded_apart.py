@@ -2,72 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Awaitable, Callable
-from pathlib import Path
-from typing import Any
 
-import pytest
-from anyio import to_thread
-
-from helpers.jobs import Watched, services, write_task
-from trialog.engine.job.api import run_job
-from trialog.engine.job.config import JobConfig
-from trialog.engine.job.report import TrialEnded
+from helpers.tasks_in_jobs import Grade
 from trialog.engine.sandbox.protocol import SandboxBackend
-from trialog.engine.tasks.load import load_task
-from trialog.events.codec import decode
-from trialog.events.kinds import SandboxRemoved, TamperFound, VerifierScored
-from trialog.events.open import memory_log
-
-TEST_IMAGE = os.environ.get("TRIALOG_TEST_IMAGE", "trialog-base:latest")
-LOG_ID = "test"
-
-
-class Graded:
-    """A trial that has ended, with what its test printed."""
-
-    def __init__(self, ended: TrialEnded, events: list[Any], printed: str) -> None:
-        self.ended = ended
-        self.events = events
-        self.printed = printed
-
-
-@pytest.fixture
-def grade(backend: SandboxBackend, tmp_path: Path) -> Callable[..., Awaitable[Graded]]:
-    """Runs a task with its solution as the agent, graded apart unless told otherwise."""
-
-    async def run(
-        *, solve: str, test: str, settings: str = "", mode: str = "separate", **config: Any
-    ) -> Graded:
-        if backend.name == "docker":
-            settings += f'\nsandbox.docker_image = "{TEST_IMAGE}"\n'
-        folder = tmp_path / f"task-{mode}"
-        await to_thread.run_sync(
-            lambda: write_task(folder, solve=solve, test=test, settings=settings)
-        )
-        watched = Watched()
-        given = JobConfig(
-            tasks=["t"], agents=["oracle"], retries=0, verifier_sandbox=mode, **config
-        )
-        async with memory_log() as log:
-            task = await to_thread.run_sync(load_task, folder)
-            made = services(log, backend, tmp_path / f"jobs-{mode}")
-            await run_job(made, given, [task], watched)
-            streams = await log.streams("trial/")
-            events: list[Any] = [decode(e) for name in streams for e in await log.read(name)]
-            printed = ""
-            for event in events:
-                if isinstance(event, VerifierScored) and event.output is not None:
-                    printed = (await log.blobs.get(event.output.blob)).decode()
-        (ended,) = watched.of(TrialEnded)
-        assert isinstance(ended, TrialEnded)
-        return Graded(ended, events, printed)
-
-    return run
-
-
-Grade = Callable[..., Awaitable[Graded]]
+from trialog.events.kinds import SandboxRemoved, TamperFound
 
 SOLVE = """
 set -e
@@ -106,13 +45,13 @@ async def test_what_the_verifier_gets(
     """
     shared = await grade(solve=SOLVE, test=TEST, settings=DECLARED, mode="shared")
     assert (shared.ended.outcome, shared.ended.reward) == ("scored", 0.5), shared.printed
-    apart = await grade(solve=SOLVE, test=TEST, settings=DECLARED)
+    apart = await grade(solve=SOLVE, test=TEST, settings=DECLARED, mode="separate")
     assert (apart.ended.outcome, apart.ended.reward) == ("scored", 1.0), apart.printed
     tampered = [event.path for event in apart.events if isinstance(event, TamperFound)]
     assert tampered == ["/logs/verifier/reward.txt"]
     removed = [event for event in apart.events if isinstance(event, SandboxRemoved)]
     assert [event.error for event in removed] == [None, None]
-    assert await leftovers(LOG_ID) == []
+    assert await leftovers(apart.log_id) == []
 
 
 async def test_an_answer_kept_elsewhere_scores_nothing(grade: Grade) -> None:
@@ -120,7 +59,7 @@ async def test_an_answer_kept_elsewhere_scores_nothing(grade: Grade) -> None:
     solve, test = "echo 42 >/tmp/answer", "cat /tmp/answer && echo 1 >/logs/verifier/reward.txt"
     shared = await grade(solve=solve, test=test, mode="shared")
     assert shared.ended.reward == 1.0
-    apart = await grade(solve=solve, test=test)
+    apart = await grade(solve=solve, test=test, mode="separate")
     assert (apart.ended.outcome, apart.ended.reward) == ("scored", 0.0)
     assert "--verifier-sandbox" in apart.ended.warnings[0]
 
@@ -128,6 +67,7 @@ async def test_an_answer_kept_elsewhere_scores_nothing(grade: Grade) -> None:
 async def test_a_link_in_place_of_an_artifact(grade: Grade) -> None:
     """A declared file that the agent made a link is not followed, and does not spare it a 0."""
     apart = await grade(
+        mode="separate",
         solve="ln -s /etc/passwd /tmp/out; test -s /tmp/out",
         test="test -s /tmp/out && echo 1 >/logs/verifier/reward.txt",
         settings='artifacts = ["/tmp/out"]\n',
@@ -138,6 +78,7 @@ async def test_a_link_in_place_of_an_artifact(grade: Grade) -> None:
 async def test_an_artifact_that_is_too_large(grade: Grade) -> None:
     """One over the limit leaves the trial unscored, and the artifact is named."""
     apart = await grade(
+        mode="separate",
         solve="truncate -s 300M /tmp/huge",
         test="echo 1 >/logs/verifier/reward.txt",
         settings='artifacts = ["/tmp/huge"]\n',
@@ -151,6 +92,7 @@ async def test_an_artifact_that_is_too_large(grade: Grade) -> None:
 async def test_a_workspace_that_is_too_large(grade: Grade) -> None:
     """A workspace over the limit is not graded, and its path and the limit are named."""
     apart = await grade(
+        mode="separate",
         solve="head -c 2M /dev/zero >big",
         test="echo 1 >/logs/verifier/reward.txt",
         workspace_cap_mb=1,
@@ -170,6 +112,6 @@ async def test_programs_of_the_system_are_the_images(grade: Grade, backend: Sand
         "grep nothing /etc/passwd && echo replaced >how.txt"
     )
     test = "cat how.txt; grep -q right answer.txt && echo 1 >/logs/verifier/reward.txt"
-    apart = await grade(solve=solve, test=test)
+    apart = await grade(solve=solve, test=test, mode="separate")
     assert ("replaced" in apart.printed) is (backend.name == "docker")
     assert (apart.ended.outcome, apart.ended.reward) == ("scored", 0.0)
