@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +36,19 @@ class Graded:
 
 @pytest.fixture
 def grade(backend: SandboxBackend, tmp_path: Path) -> Callable[..., Awaitable[Graded]]:
-    """Runs a job of one task, whose solution is the agent; `mode` is --verifier-sandbox."""
+    """Runs a job of one task, whose solution is the agent; `mode` is --verifier-sandbox.
+
+    `files` are the verifier's beside test.sh.
+    """
 
     async def run(
-        *, solve: str, test: str, settings: str = "", mode: SandboxMode | None = None, **config: Any
+        *,
+        solve: str,
+        test: str,
+        settings: str = "",
+        mode: SandboxMode | None = None,
+        files: Mapping[str, str] | None = None,
+        **config: Any,
     ) -> Graded:
         if backend.name == "docker":
             settings += f'\nsandbox.docker_image = "{TEST_IMAGE}"\n'
@@ -47,6 +56,8 @@ def grade(backend: SandboxBackend, tmp_path: Path) -> Callable[..., Awaitable[Gr
         await to_thread.run_sync(
             lambda: write_task(folder, solve=solve, test=test, settings=settings)
         )
+        for name, text in (files or {}).items():
+            (folder / "tests" / name).write_text(text)
         watched = Watched()
         given = JobConfig(
             tasks=["t"], agents=["oracle"], retries=0, verifier_sandbox=mode, **config

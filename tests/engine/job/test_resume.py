@@ -13,7 +13,7 @@ from helpers.fakes import FakeBackend, FakeSandbox, passes
 from helpers.jobs import Watched, services, tasks
 from trialog.engine.errors import JobStopped, SandboxGone
 from trialog.engine.job.api import plan_resume, resume_job, run_job
-from trialog.engine.job.config import JobConfig
+from trialog.engine.job.config import JobConfig, SandboxMode
 from trialog.engine.job.report import TrialEnded
 from trialog.engine.sandbox.protocol import Command, Exit
 from trialog.events.codec import decode
@@ -214,7 +214,8 @@ async def test_snapshot_rules_whatever_happens_to_the_folder(tmp_path: Path) -> 
     assert b"reward.txt" in seen[0]
 
 
-async def test_changed_snapshot_fails_closed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", ["shared", "separate"])
+async def test_changed_snapshot_fails_closed(tmp_path: Path, mode: SandboxMode) -> None:
     """A verifier that differs from its recorded digest grades nothing, and both are shown."""
     backend = FakeBackend()
 
@@ -232,7 +233,7 @@ async def test_changed_snapshot_fails_closed(tmp_path: Path) -> None:
     backend.phase = phase  # type: ignore[assignment]
     watched = Watched()
     async with memory_log() as log:
-        config = JobConfig(tasks=["t"], agents=["oracle"], retries=0)
+        config = JobConfig(tasks=["t"], agents=["oracle"], retries=0, verifier_sandbox=mode)
         result = await run_job(
             services(log, backend, tmp_path), config, await tasks(tmp_path / "t", 1), watched
         )

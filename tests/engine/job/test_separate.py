@@ -68,6 +68,8 @@ async def test_verifier_has_a_fresh_sandbox(tmp_path: Path) -> None:
     agents, verifiers = backend.sandboxes
     assert (agents.phases, verifiers.phases) == (1, 1)
     assert (agents.spec.workspace, verifiers.spec.workspace is None) == (None, False)
+    for given in ("image", "env", "limits", "workdir", "log_id", "trial"):
+        assert getattr(agents.spec, given) == getattr(verifiers.spec, given)
     assert not {m.source for m in agents.spec.mounts} & {m.source for m in verifiers.spec.mounts}
     started = [p for p in found if isinstance(p, SandboxStarted)]
     assert [p.purpose for p in started] == ["agent", "verifier"]
