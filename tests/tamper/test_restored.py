@@ -27,7 +27,7 @@ async def test_restored_workspace(
     """Changed files are the image's again, the agent's own gone, and unchanged ones stay."""
     if alone:
         monkeypatch.setattr("trialog.engine.sandbox.docker.sandbox.overlay", lambda _: None)
-        monkeypatch.setattr("trialog.engine.sandbox.docker.remote.SLOWEST", 60.0)
+        monkeypatch.setattr("trialog.engine.sandbox.docker.changes.SLOWEST", 60.0)
     image = await build(
         "WORKDIR /app", "RUN mkdir sub; echo own | tee conftest.py sub/conftest.py > setup.cfg"
     )

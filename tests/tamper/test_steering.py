@@ -233,7 +233,7 @@ async def test_attack_through_the_engine_alone(
 ) -> None:
     """The same where the engine's storage can't be read, as for a user who is not root."""
     monkeypatch.setattr("trialog.engine.sandbox.docker.sandbox.overlay", lambda _: None)
-    monkeypatch.setattr("trialog.engine.sandbox.docker.remote.SLOWEST", 60.0)
+    monkeypatch.setattr("trialog.engine.sandbox.docker.changes.SLOWEST", 60.0)
     attack = ATTACKS[name]
     files = PYTEST_FILES if "bundle.zip" in attack.test else {}
     graded = await grade(

@@ -49,14 +49,21 @@ class Changes:
             found = await to_thread.run_sync(walk_layer, layers, inside)
             if found is not None:
                 return found
-        if image.digest in self._too_slow:
+        rows = await self.rows(engine, container, image.digest)
+        return None if rows is None else listed(rows, inside)
+
+    async def rows(
+        self, engine: Engine, container: str, image: str | None
+    ) -> list[tuple[str, int]] | None:
+        """The engine's own answer, paths and kinds of change; None where it takes too long."""
+        if image in self._too_slow:
             return None
         with anyio.move_on_after(SLOWEST):
             rows: list[dict[str, Any]] = (
                 await engine.json("GET", f"containers/{container}/changes") or []
             )
-            return listed([(row["Path"], row["Kind"]) for row in rows], inside)
-        self._too_slow.add(image.digest)
+            return [(row["Path"], row["Kind"]) for row in rows]
+        self._too_slow.add(image)
         return None
 
 

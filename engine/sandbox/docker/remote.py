@@ -13,14 +13,12 @@ import stat
 import tarfile
 from collections.abc import AsyncGenerator, Callable
 from pathlib import PurePosixPath
-from typing import Any
 
-import anyio
 from anyio import to_thread
 
 from ..protocol import FileSeen
 from .api import CHUNK, Engine, EngineRefused
-from .changes import SLOWEST
+from .changes import Changes
 from .labels import own_labels
 
 LARGEST = 256 * 1024 * 1024
@@ -31,8 +29,15 @@ class RemoteFiles:
     """`workspace` is a volume's place inside, if it is one; `mounts` are passed over."""
 
     def __init__(
-        self, engine: Engine, container: str, image: str, mounts: list[str], workspace: str | None
+        self,
+        engine: Engine,
+        container: str,
+        image: str,
+        mounts: list[str],
+        workspace: str | None,
+        changes: Changes,
     ) -> None:
+        self._changes = changes
         self._engine = engine
         self._container = container
         self._image = image
@@ -42,15 +47,11 @@ class RemoteFiles:
 
     async def changed(self, wanted: Callable[[str], bool]) -> list[str] | None:
         """As the engine lists them; None where that takes it too long."""
-        found: list[str] = []
-        with anyio.move_on_after(SLOWEST) as deadline:
-            rows: list[dict[str, Any]] = (
-                await self._engine.json("GET", f"containers/{self._container}/changes") or []
-            )
-            found = [row["Path"] for row in rows if wanted(row["Path"])]
-        if deadline.cancelled_caught:
+        rows = await self._changes.rows(self._engine, self._container, self._image)
+        if rows is None:
             return None
-        found = [path for path in found if not path.startswith(self._mounts)]
+        paths = [path for path, _ in rows if not path.startswith(self._mounts)]
+        found = [path for path in paths if wanted(path)]
         if self._workspace is not None:
             tar = await self._tar(self._container, self._workspace) or b""
             found += await to_thread.run_sync(_names, tar, self._workspace, wanted)

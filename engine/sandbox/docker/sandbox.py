@@ -292,7 +292,12 @@ class DockerSandbox:
             assert self._spec.image.digest is not None
             image = self._spec.image.digest
             self._reached = RemoteFiles(
-                self._engine, self._container, image, others, None if volume is None else workdir
+                self._engine,
+                self._container,
+                image,
+                others,
+                None if volume is None else workdir,
+                self._changes,
             )
         return self._reached
 
