@@ -12,11 +12,15 @@ from ...events.kinds.job import TaskSnapshot
 from ...events.log import BlobStore
 from ...events.memory import MemoryLog
 from ..errors import CommandRefused, ConfigError
+from ..job.config import JobConfig
+from ..job.environment import unseal
 from ..job.lock import own
 from ..job.record import JobRecord
 from ..job.services import Services
 from ..job.state import JobState
 from ..labels.current import job_tasks
+from ..redact import Redactor
+from ..redacting_log import redacting
 from ..verifier.script import SCRIPT
 from .choosing import choose_trials
 from .decide import new_id
@@ -105,6 +109,9 @@ async def _plan(
 ) -> _Planned:
     log, state = services.log, progress.state
     assert state.started is not None
+    config = msgspec.convert(state.started.config, JobConfig)
+    # A secret that is not there is told before anything is appended.
+    unseal(config.verifier_env, services.verifier_env, services.environ, "--verifier-env")
     chosen = await choose_trials(log, job, state, trial=wish.trial, include=wish.include)
     if wish.trials is not None:
         chosen = [one for one in chosen if one.trial in wish.trials]
@@ -156,4 +163,5 @@ async def _listing(name: str, snapshots: Sequence[TaskSnapshot], blobs: BlobStor
 
 def _record(services: Services, job: str, state: JobState) -> JobRecord:
     clock, ids = services.clock, services.ids
-    return JobRecord(services.log, job, clock=clock, ids=ids, version=state.version)
+    log = redacting(services.log, Redactor(services.secrets))
+    return JobRecord(log, job, clock=clock, ids=ids, version=state.version)

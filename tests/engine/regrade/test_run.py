@@ -9,9 +9,9 @@ from typing import Any
 import anyio
 import pytest
 
-from engine.regrade.conftest import Bench, graded
 from helpers.dying import DyingLog, died
 from helpers.fakes import FakeSandbox
+from helpers.regrades import Bench, graded
 from trialog.engine.errors import CommandRefused, ConfigError, ImageError, JobLocked, SandboxGone
 from trialog.engine.job.lock import own
 from trialog.engine.regrade.reverify import REASON, engine_given
@@ -441,3 +441,22 @@ async def test_reverify_takes_the_engines_zeros_alone(bench: Bench) -> None:
     assert [row["verdict"] for row in summary["trials"]] == ["fail->pass"]
     assert (summary["reason"], summary["flaky"]) == (REASON, [])
     assert await engine_given(bench.log, other.job) == left[1:]
+
+
+async def test_a_secret_is_not_written(bench: Bench) -> None:
+    """A secret's value in the reason is redacted before it reaches the log."""
+    await bench.run(1)
+    bench.secrets = {"API_KEY": "very-secret-value"}
+    summary = await bench.regrade(reason="with very-secret-value")
+    assert summary["reason"] == "with [redacted:API_KEY]"
+    events = await bench.log.read(f"job/{bench.job}")
+    assert not any("very-secret-value" in event.data for event in events)
+
+
+async def test_a_secret_that_is_gone_is_told_first(bench: Bench) -> None:
+    """A secret variable of the verifier's that is not there any more: nothing is appended."""
+    await bench.run(1, verifier_env={"API_KEY": "${API_KEY}"})
+    last = await bench.log.last_position()
+    with pytest.raises(ConfigError, match="API_KEY"):
+        await bench.regrade()
+    assert await bench.log.last_position() == last
