@@ -34,6 +34,9 @@ CAP = 16 * 1024 * 1024
 MOST_NAMED = 200
 """Findings that are told one by one; more are only counted."""
 
+MOST_LISTED = 1000
+"""Paths that are listed as put back."""
+
 _ALWAYS: dict[Rule, str] = {
     "loader": "what is loaded into every program",
     "system folder": "something in the place of a folder of the system's",
@@ -84,6 +87,8 @@ class Hardened(msgspec.Struct, frozen=True, kw_only=True):
             for step in self.skipped
         ]
         paths = [os.fsencode(path).decode("utf-8", "replace") for path in self.removed]
+        if len(paths) > MOST_LISTED:
+            paths = [*paths[:MOST_LISTED], f"… and {len(paths) - MOST_LISTED} more"]
         hardened = WorkspaceHardened(
             removed=[*removed, *paths], steps_skipped=[*self.skipped, *self.kept], duration=duration
         )
