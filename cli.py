@@ -145,7 +145,7 @@ def run(
             "-a",
             "--agent",
             metavar="AGENT",
-            help="oracle, nop or command:PATH. Repeatable. [oracle]",
+            help="oracle, nop, chat or command:PATH. Repeatable. [oracle]",
         ),
     ] = None,
     model: Annotated[
@@ -192,6 +192,22 @@ def run(
     ] = None,
     cpus: Annotated[float | None, typer.Option(help="In place of the tasks' own.")] = None,
     memory_mb: Annotated[int | None, typer.Option(help="In place of the tasks' own.")] = None,
+    max_turns: Annotated[
+        int | None, typer.Option(help="Calls that a trial of chat may make of its model. [100]")
+    ] = None,
+    max_seconds: Annotated[
+        float | None, typer.Option(help="For a trial of chat, beside the task's own limit.")
+    ] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option(help="Tokens in and out that a trial of chat may use.")
+    ] = None,
+    max_cost: Annotated[
+        float | None, typer.Option(metavar="DOLLARS", help="What a trial of chat may cost.")
+    ] = None,
+    prices: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="What models cost: dollars per million tokens (YAML)."),
+    ] = None,
     agent_env: AgentEnv = None,
     verifier_env: VerifierEnv = None,
     env_file: EnvFile = None,
@@ -241,6 +257,7 @@ def run(
 ) -> int:
     """Run trials: every task with every agent, model and parameter."""
     from .engine.console.running import run_trials
+    from .engine.models.prices import read_prices
     from .engine.settings import parameter_rows
 
     given = {
@@ -254,6 +271,8 @@ def run(
         "verifier_sandbox": verifier_sandbox and verifier_sandbox.value,
         "strict_limits": strict_limits, "judge_max_cost": judge_max_cost,
         "in_process": in_process, "seed": seed,
+        "max_turns": max_turns, "max_seconds": max_seconds, "max_tokens": max_tokens,
+        "max_cost": max_cost, "prices": read_prices(prices) if prices else None,
     }  # fmt: skip
     return _await(
         run_trials, _request(json, verbose, log, jobs_dir), tasks or [], given,

@@ -15,6 +15,7 @@ from ..events.codes import CATEGORIES
 from .agents import agent_name
 from .errors import ConfigError
 from .job.config import JobConfig
+from .models.prices import wrong
 
 __all__ = (
     "check_dollars",
@@ -164,17 +165,27 @@ def _converted(settings: Mapping[str, Any], *, file: Path | None) -> JobConfig:
 
 
 def _check_ranges(config: JobConfig) -> None:
-    positive = ("attempts", "concurrency", "verifiers", "limit", "workspace_cap_mb", "memory_mb")
+    positive = (
+        "attempts", "concurrency", "verifiers", "limit", "workspace_cap_mb", "memory_mb",
+        "max_turns", "max_tokens",
+    )  # fmt: skip
     for name in positive:
         value: int | None = getattr(config, name)
         if value is not None and value < 1:
             raise ConfigError(f"must be at least 1, found {value}", key=name)
     if config.retries < 0:
         raise ConfigError(f"must be at least 0, found {config.retries}", key="retries")
-    for name in ("timeout_multiplier", "cpus", "judge_max_cost"):
+    ratios = (
+        "timeout_multiplier", "cpus", "judge_max_cost", "max_seconds", "max_cost",
+        "model_timeout_sec",
+    )  # fmt: skip
+    for name in ratios:
         ratio: float | None = getattr(config, name)
         if ratio is not None and not (0 < ratio < math.inf):
             raise ConfigError(f"must be above 0, found {ratio:g}", key=name)
+    for model, price in config.prices.items():
+        if problem := wrong(price):
+            raise ConfigError(problem, key=f"prices.{model}")
     for name in ("agents", "models"):
         values: list[str] = getattr(config, name)
         twice = next((value for value in values if values.count(value) > 1), None)
@@ -193,15 +204,15 @@ def _is_policy(agent: str, tasks: Iterable[str]) -> bool:
 
 
 def _check_agent(agent: str) -> None:
-    if agent in {"oracle", "nop"}:
+    if agent in {"oracle", "nop", "chat"}:
         return
     name, colon, path = agent.partition(":")
     if colon and name == "command":
         if not path or not Path(path).is_file():
             raise ConfigError(f"there is no program {path!r}", key=f"--agent {agent}")
         return
-    near = _nearest(agent, ("oracle", "nop"))
-    advice = f"did you mean {near}?" if near else "known are oracle, nop and command:PATH"
+    near = _nearest(agent, ("oracle", "nop", "chat"))
+    advice = f"did you mean {near}?" if near else "known are oracle, nop, chat and command:PATH"
     if not colon and Path(agent).is_file():
         advice = f"to run a program, write command:{agent}"
     raise ConfigError(f"unknown agent {agent!r}; {advice}", key="--agent")

@@ -274,6 +274,58 @@ CATEGORIES: dict[str, Category] = {
         "Raise agent.idle_timeout_sec if the agent honestly works in silence.",
         "agent",
     ),
+    "max_turns": Category(
+        "The agent's model was called as often as it may be; the work was graded all the same.",
+        "Raise --max-turns.",
+        "agent",
+    ),
+    "max_seconds": Category(
+        "The agent worked as long as --max-seconds lets it; the work was graded all the same.",
+        "Raise --max-seconds.",
+        "agent",
+    ),
+    "max_tokens": Category(
+        "The agent's model used as many tokens as --max-tokens lets it; the work was graded all "
+        "the same.",
+        "Raise --max-tokens.",
+        "agent",
+    ),
+    "max_cost": Category(
+        "The agent's model cost as much as --max-cost lets it, or the endpoint did not say what a "
+        "call used; the work was graded all the same.",
+        "Read the error; raise --max-cost, or run without it.",
+        "agent",
+    ),
+    "context_full": Category(
+        "The conversation became longer than the agent's model can take; the work was graded all "
+        "the same.",
+        "Take a model of a longer context, or a lower --max-turns.",
+        "agent",
+    ),
+    "reply_cut": Category(
+        "The model's reply was cut off at its output limit and called no tool; the work was graded "
+        "all the same.",
+        "Raise the model's output limit, for example with --param max_completion_tokens=16000.",
+        "agent",
+    ),
+    "model_failed": Category(
+        "The agent's model could not be called: errors of the endpoint's, silence, or answers that "
+        "are no chat completion.",
+        "See that the endpoint works, then `trialog resume JOB`.",
+        "infrastructure",
+    ),
+    "model_unavailable": Category(
+        "No model can be had for the agent: the `openai` package or the key is missing, or the "
+        "endpoint does not know the key or the model.",
+        "Install `trialog[models]`, set OPENAI_API_KEY and OPENAI_BASE_URL, see --model; then "
+        "`trialog resume JOB`.",
+        "infrastructure",
+    ),
+    "model_rejected": Category(
+        "The endpoint won't take the agent's request.",
+        "Read the error; a parameter may not fit the model.",
+        "user",
+    ),
     "sandbox_failed": Category(
         "The sandbox could not be made or used.",
         "Read the error; `trialog resume JOB` runs the trial again.",

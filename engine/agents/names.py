@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..errors import ConfigError
+from .chat import ChatAgent
 from .command import CommandAgent
 from .nop import Nop
 from .oracle import Oracle
@@ -12,7 +13,7 @@ from .protocol import Agent
 
 _KNOWN = (
     "oracle (runs the reference solution), nop (does nothing), "
-    "command:PATH (runs a program of this machine)"
+    "chat (lets a model work through a shell), command:PATH (runs a program of this machine)"
 )
 
 
@@ -38,6 +39,8 @@ def agent_by_name(spec: str) -> Agent:
             return Oracle()
         case ("nop", "", ""):
             return Nop()
+        case ("chat", "", ""):
+            return ChatAgent()
         case ("command", ":", ""):
             raise ConfigError("expected a path, as in command:./agent.py", key=f"agent {spec!r}")
         case ("command", ":", path):

@@ -12,6 +12,7 @@ from ...events.clock import Clock
 from ...events.kinds import AgentFailed, AgentFinished, TrialEvent
 from ...events.kinds.parts import Process
 from ...events.log import BlobStore
+from ..models.models import Models
 from ..output import Captured
 from ..redact import Redactor
 from ..sandbox.protocol import Sandbox
@@ -46,8 +47,11 @@ class AgentContext(msgspec.Struct, frozen=True, kw_only=True):
     """For the output, which comes in pieces; events and blobs are redacted by the log."""
     spool: Path | None = None
     """A file that the output also goes to while it comes."""
-    emit: Callable[[TrialEvent], None]
-    """Puts what the agent did into the log as it comes to be known, before it has ended."""
+    models: Models | None = None
+    """For an agent whose loop runs in the engine."""
+    emit: Callable[[TrialEvent], str]
+    """Puts what the agent did into the log as it comes to be known, before it has ended; gives
+    the event's id."""
     cut_off: Callable[[Captured], None]
     """Takes what was printed when the run is cancelled; the engine keeps it."""
 

@@ -14,9 +14,11 @@ from ...events.codec import decode
 from ...events.kinds import ReviewCompleted, TrialStarted
 from ...projections.reviews import REPORT, review_files, reviews_of
 from ..agents import agent_by_name
+from ..agents.chat import CHAT
 from ..errors import CommandRefused, ConfigError
 from ..job.report import Notice, Report
 from ..location import NotFound, job_folder, job_started
+from ..models.endpoint import read_endpoint
 from ..projects.project import project_review
 from ..reviews.choosing import filed_subjects, logged_subject, logged_subjects
 from ..reviews.config import ReviewConfig
@@ -53,6 +55,10 @@ async def run_reviews(
     request.terminal.hide(variables.secrets)
     config = await to_thread.run_sync(_configured, given, variables.environ, request.here)
     agent = await to_thread.run_sync(agent_by_name, config.agent)
+    if config.agent == CHAT:
+        if config.model is None:
+            raise ConfigError("chat needs a model; name it with --model", key="--agent chat")
+        read_endpoint(variables.environ)
     async with opened(request, thing, readonly=False, create=True) as session:
         named, single = await _named(session, thing)
         config = msgspec.structs.replace(config, single=single)

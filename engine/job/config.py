@@ -13,6 +13,8 @@ import msgspec
 
 from ...events.kinds import JobStarted
 from ...events.values import unescape
+from ..models.models import ModelLimits
+from ..models.prices import Price
 
 MissingReward = Literal["zero", "error"]
 SandboxMode = Literal["shared", "separate"]
@@ -56,6 +58,16 @@ class JobConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """For the agent's and the verifier's deadline."""
     cpus: float | None = None
     memory_mb: int | None = None
+    max_turns: int | None = None
+    """Calls that an agent's model may get; null: 100. These are for each trial of `chat`."""
+    max_seconds: float | None = None
+    max_tokens: int | None = None
+    max_cost: float | None = None
+    """Dollars."""
+    prices: dict[str, Price] = {}
+    """What models cost, by their names."""
+    model_timeout_sec: float = 600.0
+    """For one call to a model, tries and waits included."""
     agent_env: dict[str, str] = {}
     verifier_env: dict[str, str] = {}
     save_outputs: bool = True
@@ -73,6 +85,13 @@ class JobConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     save_timeout_sec: float = 300.0
     stop_timeout_sec: float = 30.0
     """For removing one sandbox, and for what runs when a job is interrupted."""
+
+    def model_limits(self) -> ModelLimits:
+        """What one trial's agent may use of its model."""
+        limits = ModelLimits(seconds=self.max_seconds, tokens=self.max_tokens, cost=self.max_cost)
+        if self.max_turns is None:
+            return limits
+        return msgspec.structs.replace(limits, turns=self.max_turns)
 
 
 def config_of(started: JobStarted) -> JobConfig:

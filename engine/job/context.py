@@ -12,6 +12,7 @@ from ...events.log import EventLog
 from ...projections.writer import TrialFiles
 from ..agents import Agent
 from ..hooks.protocol import Hooks
+from ..models.models import Models
 from ..reaper import Reaper
 from ..redact import Redactor
 from ..sandbox.protocol import SandboxBackend
@@ -54,6 +55,7 @@ class JobContext:
         hooks: Hooks | None,
         worlds: Worlds,
         judges: Judges,
+        models: Models,
         watch: Watcher,
         interruption: Interruption,
         review: str | None = None,
@@ -79,6 +81,7 @@ class JobContext:
         self.hooks = hooks
         self.worlds = worlds
         self.judges = judges
+        self.models = models
         self.watch = watch
         self.interruption = interruption
         self.review = review

@@ -50,15 +50,23 @@ class EpisodeRecord:
         """The world was made."""
         apps: dict[str, AppState] = {}
         for name, app in reset.apps.items():
-            state = await self._value(app.state)
+            state = await self.json(app.state)
             apps[name] = msgspec.convert({"state": state, "control": app.control}, AppState)
             self._states.start(name, self._clean(app.state))
             if app.control == "live":
                 self.live.add(name)
-        observation = await self._value(reset.observation)
+        observation = await self.json(reset.observation)
         self.told(EnvironmentReset(apps=apps, seed=seed, observation=observation))
 
-    async def step(self, acted: Acted, started_at: str, duration: float) -> int:
+    async def step(
+        self,
+        acted: Acted,
+        started_at: str,
+        duration: float,
+        *,
+        tool_call: str | None = None,
+        model_call: str | None = None,
+    ) -> int:
         """An action was taken; its number, from 0."""
         self._turn += 1
         states: dict[str, StateChange] = {}
@@ -70,10 +78,12 @@ class EpisodeRecord:
         self.told(
             ActionTaken(
                 turn=self._turn,
+                tool_call=tool_call,
+                model_call=model_call,
                 app=acted.app,
                 action=acted.action,
-                arguments=await self._value(acted.arguments),
-                observation=await self._value(acted.observation),
+                arguments=await self.json(acted.arguments),
+                observation=await self.json(acted.observation),
                 error=None if acted.error is None else await self.text(acted.error),
                 states=states,
                 started_at=started_at,
@@ -91,7 +101,7 @@ class EpisodeRecord:
         self.told(
             AppQueried(
                 verifier=verifier.name, digest=verifier.digest, app=app, action=action,
-                arguments=await self._value(arguments), answer=await self._value(answer),
+                arguments=await self.json(arguments), answer=await self.json(answer),
                 error=None if error is None else await self.text(error), step=step, live=live,
             )
         )  # fmt: skip
@@ -102,12 +112,17 @@ class EpisodeRecord:
     ) -> EpisodeEnded:  # fmt: skip
         """The event for the episode's end; it is not told yet."""
         return EpisodeEnded(
-            apps={name: await self._value(state) for name, state in final.items()},
+            apps={name: await self.json(state) for name, state in final.items()},
             terminated=terminated,
             truncated=truncated,
             reason=reason,
-            answer=None if answer is None else [await self._value(answer[0])],
+            answer=None if answer is None else [await self.json(answer[0])],
         )
+
+    def emit(self, event: TrialEvent) -> str:
+        """Queue one event of the agent's, and fold it; its id."""
+        self.told(event)
+        return self._history.record.told[-1]
 
     def told(self, *payloads: TrialEvent) -> None:
         """Queue events of the episode, in one append, and fold them as the log will have them."""
@@ -136,7 +151,8 @@ class EpisodeRecord:
     def _clean(self, value: Json) -> Json:
         return value if self._redactor.empty else self._redactor.value(value)
 
-    async def _value(self, value: Json) -> Json:
+    async def json(self, value: Json) -> Json:
+        """A value as an event holds it."""
         escaped, encoded = as_json(escape(self._clean(value)))
         return escaped if len(encoded) <= INLINE_LIMIT else await self._store(encoded)
 

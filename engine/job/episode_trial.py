@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import anyio
 import msgspec
+from msgspec.structs import replace
 
 from ...events.kinds import (
     AgentFailed,
@@ -21,8 +22,12 @@ from ...events.kinds import (
 )
 from ...events.kinds.parts import Limits
 from ...events.values import json_bytes
+from ..agents.chat import CHAT, ChatPolicy
+from ..agents.chat.policy import ChatAction
+from ..agents.chat.talk import ModelFailed, Stopped
 from ..authoring.policy import Action, Answer
 from ..errors import SandboxError
+from ..models.endpoint import ModelUnavailable
 from ..trial.decide import Conclude
 from ..trial.record import stream_of
 from ..trial.state import TrialState
@@ -35,7 +40,7 @@ from .episode_record import EpisodeRecord
 from .episode_task import EpisodeTask, answer_of
 from .history import History
 from .plan import PlannedSlot
-from .policies import NOP, PolicyAgent
+from .policies import CHAT_AGENT, NOP, PolicyAgent
 from .slot import AgentSlot
 from .state import slot_seed
 
@@ -54,6 +59,7 @@ class Played(NamedTuple):
     reason: str | None = None
     answer: list[Any] | None = None
     error: str | None = None
+    category: str | None = None
 
 
 class EpisodeTrial(History):
@@ -126,7 +132,7 @@ class EpisodeTrial(History):
             try:
                 played = await self._play(world, reset.observation)
                 final = await world.final()
-            except (AppFault, SandboxError) as error:
+            except (AppFault, SandboxError, ModelFailed, ModelUnavailable) as error:
                 duration = round(job.clock.monotonic() - begun, 6)
                 text = await self.record_of.text(str(error))
                 self.note(AgentFailed(error=text, category=error.category, duration=duration))
@@ -140,7 +146,7 @@ class EpisodeTrial(History):
                 ended_by=played.ended_by,
                 answer=ended.answer,
                 error=None if played.error is None else await self.record_of.text(played.error),
-                error_category="agent_exit" if played.error is not None else None,
+                error_category=played.category,
                 duration=round(job.clock.monotonic() - begun, 6),
             )
             self.slot.give_back()
@@ -152,21 +158,45 @@ class EpisodeTrial(History):
     def _agent(self) -> PolicyAgent:
         name = self.scheduled.slot.agent
         given = self.job.policies.get(name) or self.task.policies.get(name)
-        return given or NOP
+        return given or (CHAT_AGENT if name == CHAT else NOP)
+
+    def _policy(self) -> Any:
+        agent = self._agent()
+        if agent is not CHAT_AGENT:
+            return agent()
+        job, slot = self.job, self.scheduled.slot
+        job.models.client()
+        assert slot.model is not None  # a job without one was refused
+        limits = job.models.limits
+        limits = replace(limits, cost=_least(limits.cost, self.task.environment.max_cost))
+        return ChatPolicy(
+            slot.model, job.models, self.record_of, job.clock, slot.parameters, limits
+        )  # fmt: skip
+
+    def _seconds(self) -> float | None:
+        own = self.job.models.limits.seconds if self._agent() is CHAT_AGENT else None
+        return _least(own, self.task.environment.max_seconds)
 
     async def _play(self, world: WorldClient, first: Any) -> Played:
         """Let the agent act until the episode ends."""
         limits = self.task.environment
-        act = _actor(self._agent()())
+        act = _actor(self._policy())
         actions = await world.actions()
         observation: Any = {"instructions": self.task.view.instructions, "observation": first}
         turn = 0
-        with anyio.move_on_after(limits.max_seconds), anyio.CancelScope() as acting:
+        with anyio.move_on_after(self._seconds()), anyio.CancelScope() as acting:
             while limits.max_turns is None or turn < limits.max_turns:
                 try:
                     choice = _as_data(await act(observation, actions))
+                except Stopped as stopped:
+                    return Played(
+                        stopped.ended_by, truncated=True, reason=stopped.category,
+                        error=str(stopped), category=stopped.category,
+                    )  # fmt: skip
+                except ModelFailed:
+                    raise
                 except Exception as raised:  # a failing agent is an event
-                    return Played("agent_exit", error=f"{type(raised).__name__}: {raised}")
+                    return _broke(f"{type(raised).__name__}: {raised}")
                 match choice:
                     case Answer(value):
                         return Played("answer", answer=answer_of(value))
@@ -178,7 +208,7 @@ class EpisodeTrial(History):
                     case _:
                         kind = type(choice).__name__
                         error = f"the policy gave {kind} in place of an Action or an Answer"
-                        return Played("agent_exit", error=error)
+                        return _broke(error)
             return Played("max_turns", truncated=True, reason="max_turns")
         return Played("max_seconds", truncated=True, reason="max_seconds")
 
@@ -201,7 +231,11 @@ class EpisodeTrial(History):
         clock = self.job.clock
         started_at, begun = clock.now(), clock.monotonic()
         acted = await world.act(choice.name, choice.arguments, choice.app)
-        number = await self.record_of.step(acted, started_at, clock.monotonic() - begun)
+        called = choice if isinstance(choice, ChatAction) else ChatAction(choice.name)
+        number = await self.record_of.step(
+            acted, started_at, clock.monotonic() - begun,
+            tool_call=called.tool_call, model_call=called.model_call,
+        )  # fmt: skip
         await self.judging.reward_now(world, number)
         return acted
 
@@ -217,6 +251,14 @@ def _as_data(choice: Any) -> Any:
         return msgspec.json.decode(json_bytes(choice), type=type(choice))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise ValueError(f"the policy's {type(choice).__name__} is no JSON data: {error}") from None
+
+
+def _broke(error: str) -> Played:
+    return Played("agent_exit", error=error, category="agent_exit")
+
+
+def _least(one: float | None, other: float | None) -> float | None:
+    return min((limit for limit in (one, other) if limit is not None), default=None)
 
 
 def _actor(policy: Any) -> Callable[[Any, Sequence[Any]], Any]:

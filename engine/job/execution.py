@@ -215,7 +215,8 @@ class SandboxTrial(History):
                 parameters=unescape(slot.parameters),
                 seed=slot_seed(job.config, slot),
             ),
-            emit=self.note,
+            models=job.models,
+            emit=self.emit,
             cut_off=self.cut_phase,
         )
         begun = job.clock.monotonic()

@@ -46,6 +46,11 @@ class History:
         """Queue these events; nobody is told of them yet."""
         self.command(Record(events))
 
+    def emit(self, event: TrialEvent) -> str:
+        """Queue one event; its id."""
+        self.note(event)
+        return self.record.told[-1]
+
     async def settle(self) -> None:
         """Wait until all that was queued is durable."""
         if self._newest is not None:

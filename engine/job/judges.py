@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 
-import anyio
-
 from ..judges.client import JudgeClient, JudgeUnavailable, open_client
 from ..judges.judge import CostLimit
+from ..models.models import CallSlots
 from .episode_task import EpisodeTask
 
-CALLS_AT_ONCE = 8
-"""To one model."""
 
-
-class Judges:
+class Judges(CallSlots):
     """Made once a job."""
 
     def __init__(
@@ -26,12 +22,12 @@ class Judges:
         cost_limit: CostLimit | None = None,
         models: Mapping[str, str] | None = None,
     ) -> None:
+        super().__init__()
         self._client = client
         self._error = error
         self._models = dict(models or {})
         self.cost_limit = cost_limit
         """What they may cost together; null: no limit but each judge's own."""
-        self._slots: dict[str, anyio.CapacityLimiter] = {}
 
     def client(self) -> JudgeClient:
         """The client. Raises JudgeUnavailable where none can be had."""
@@ -43,10 +39,6 @@ class Judges:
         """What the model called itself first in this job, where that is not what it says now."""
         first = self._models.setdefault(model, reported)
         return None if first == reported else first
-
-    def slots(self, model: str) -> anyio.CapacityLimiter:
-        """Holds calls to a model to so many at once."""
-        return self._slots.setdefault(model, anyio.CapacityLimiter(CALLS_AT_ONCE))
 
 
 @asynccontextmanager

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Sequence
 from typing import Any
 
+from ..agents.chat import CHAT, ChatAgent
 from ..authoring.policy import Answer
 
 
@@ -31,3 +32,6 @@ async def _answer_nothing(observation: Any, actions: Sequence[Any]) -> Answer:
 
 NOP = PolicyAgent("nop", _answer_nothing)
 """Does nothing: what a task gives for no work at all."""
+
+CHAT_AGENT = PolicyAgent(CHAT, None, version=ChatAgent.version)
+"""A model; its policy is made for each trial (see episode_trial)."""

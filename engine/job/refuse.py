@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from ..agents.chat import CHAT
+from ..agents.chat.talk import RESERVED
 from ..errors import ConfigError, TaskError
 from ..tasks.dataset import TasksError
 from ..tasks.model import Task
@@ -17,15 +19,17 @@ def refuse_unsupported(
     episodes: Sequence[str] = (),
     policies: Collection[str] = (),
     backend: str = "docker",
+    capped: Sequence[str] = (),
 ) -> None:
     """Raise ConfigError for the first setting or task that can't be run as it asks.
 
     `backend` is the sandbox that the job has; `episodes` are the names of environment tasks, and
-    `policies` those of agents that act in them.
+    `policies` those of agents that act in them; `capped` are those of the episodes whose
+    environment has a cost limit.
     """
     for agent in config.agents:
-        if episodes and agent not in policies and agent != "nop":
-            known = ", ".join(["nop", *sorted(policies)])
+        if episodes and agent not in policies and agent not in ("nop", CHAT):
+            known = ", ".join(["nop", CHAT, *sorted(policies)])
             raise ConfigError(
                 f"{agent} can't act in the environment of task {episodes[0]}; agents that can: "
                 f"{known}",
@@ -37,6 +41,8 @@ def refuse_unsupported(
                 f"{tasks[0].name}; run the two kinds of tasks as two jobs",
                 key="--agent",
             )
+    if CHAT in config.agents and CHAT not in policies:
+        _refuse_model(config, capped)
     if not tasks and not episodes:
         raise ConfigError("no task is left to run; see --include, --exclude and --limit")
     for name, value in (
@@ -59,6 +65,25 @@ def refuse_unsupported(
         errors = list(refused.values())
         chosen = len(tasks) + len(episodes)
         raise errors[0] if chosen == 1 else TasksError(errors, chosen, names=list(refused))
+
+
+def _refuse_model(config: JobConfig, capped: Sequence[str]) -> None:
+    """What the chat agent can't do without, or can't honour."""
+    if not config.models:
+        raise ConfigError("chat needs a model; name it with --model", key="--agent chat")
+    taken = sorted({name for row in config.parameters for name in row} & RESERVED)
+    if taken:
+        raise ConfigError(
+            f"chat sends {taken[0]} itself, so no parameter may have this name", key="--param"
+        )
+    unpriced = [model for model in config.models if model not in config.prices]
+    if unpriced and (config.max_cost is not None or capped):
+        where = "" if config.max_cost is not None else f" of task {capped[0]}'s environment"
+        raise ConfigError(
+            f"the cost limit{where} needs the model's price, and there is none for "
+            f"{unpriced[0]}; give --prices FILE",
+            key="--max-cost",
+        )
 
 
 def _refuse_task(config: JobConfig, task: Task, backend: str) -> None:

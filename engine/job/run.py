@@ -16,6 +16,8 @@ from ...events.kinds import JobResumed, JobStarted
 from ...events.values import escape
 from ...projections.writer import JobFiles
 from ..agents import Agent
+from ..agents.chat import CHAT
+from ..models.endpoint import read_endpoint
 from ..redact import Redactor
 from ..tasks.model import Task
 from .agents import (
@@ -62,7 +64,10 @@ async def run_job(
         config, scripted,
         episodes=[task.view.name for task in episodes], policies=services.policies.keys(),
         backend=services.backend.name,
+        capped=[t.view.name for t in episodes if t.environment.max_cost is not None],
     )  # fmt: skip
+    if CHAT in config.agents and CHAT not in services.policies and services.model_client is None:
+        read_endpoint(services.environ)
     live = {task.view.name: task for task in episodes if task.live}
     if agents is None:
         agents = await load_agents(config) if scripted else {}

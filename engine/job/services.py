@@ -11,6 +11,7 @@ from ...events.clock import Clock, Ids
 from ...events.log import EventLog
 from ..hooks.protocol import Hooks
 from ..judges.client import JudgeClient
+from ..models.client import ModelClient
 from ..sandbox.protocol import SandboxBackend
 from .episode_task import InProcessWorlds, Worlds
 from .policies import PolicyAgent
@@ -37,6 +38,8 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     """Agents for environments, by the name that the job calls them."""
     judge_client: JudgeClient | None = None
     """For model judges; null: the endpoint that the environment names, once one is needed."""
+    model_client: ModelClient | None = None
+    """For agents that use models; null: the endpoint that the environment names."""
     agent_env: Mapping[str, str] = {}
     """Secret values of ``--agent-env`` and ``--verifier-env`` as they were given now; they are
     not recorded, so a resume takes them from here or from the environment."""

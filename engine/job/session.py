@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -14,10 +15,12 @@ from ...events.errors import LogError
 from ...events.kinds import EngineFault, JobStarted
 from ...projections.writer import JobFiles
 from ..agents import Agent
+from ..agents.chat import CHAT
 from ..environment import is_secret_name
 from ..errors import JobStopped, SandboxError
 from ..hooks.protocol import Hooks
 from ..judges.judge import CostLimit
+from ..models.models import Models, open_models
 from ..reaper import Reaper, reaper
 from ..redact import Redactor
 from ..redacting_log import redacted, redacting
@@ -110,9 +113,10 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
                     cost_limit=self._judge_limit(),
                     models=self.plan.judge_models,
                 ) as judges,
+                self._models() as models,
             ):
                 context = self._context(
-                    files, interruption, removal, scratch, tasks, judges, hooks, worlds
+                    files, interruption, removal, scratch, tasks, judges, models, hooks, worlds
                 )
                 await self._drive(Driver(context, self.plan, self.record, files))
             for sandbox in removal.left:
@@ -145,6 +149,14 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
             config=self.config, images=self.plan.images, live=self.live,
         )  # fmt: skip
 
+    def _models(self) -> AbstractAsyncContextManager[Models]:
+        services, config = self.services, self.config
+        return open_models(
+            services.environ, services.model_client, needed=CHAT in config.agents,
+            limits=config.model_limits(), prices=config.prices,
+            call_timeout=config.model_timeout_sec,
+        )  # fmt: skip
+
     def _context(
         self,
         files: JobFiles,
@@ -153,6 +165,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
         scratch: Path,
         tasks: Mapping[str, TaskInJob | EpisodeTask],
         judges: Judges,
+        models: Models,
         hooks: Hooks | None,
         worlds: Worlds,
     ) -> JobContext:
@@ -173,7 +186,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
                 config.verifier_env, services.verifier_env, environ, "--verifier-env"
             ),
             environ=environ, policies=services.policies, hooks=hooks,
-            worlds=worlds, judges=judges, watch=partial(_tell, self.watch, redactor),
+            worlds=worlds, judges=judges, models=models, watch=partial(_tell, self.watch, redactor),
             interruption=interruption,
         )  # fmt: skip
 

@@ -22,6 +22,7 @@ from ...events.kinds import (
 from ...events.log import EventLog
 from ...projections.reviews import ReviewerFiles, read_review, write_review
 from ..agents import Agent
+from ..agents.chat import CHAT
 from ..errors import CommandRefused, SandboxError
 from ..job.config import JobConfig
 from ..job.context import JobContext
@@ -32,6 +33,7 @@ from ..job.lock import own
 from ..job.report import Watcher
 from ..job.services import Services
 from ..job.tasks import TaskInJob
+from ..models.models import ModelLimits, open_models
 from ..reaper import reaper
 from ..redact import Redactor
 from ..redacting_log import redacting
@@ -43,6 +45,9 @@ from .reviewer import Reviewer
 
 STOP_SEC = 30.0
 """For removing one sandbox."""
+
+MODEL_SEC = 600.0
+"""For one call to a reviewer's model."""
 
 Answer: TypeAlias = ReviewCompleted | ReviewFailed
 Told: TypeAlias = Callable[[Answer], Awaitable[None]]
@@ -122,7 +127,11 @@ async def run_review(review: Review) -> ReviewResult:
             interruption.listening(services.log, 0),
             scratch_folder(services.jobs_folder, f"review-{review.id}") as scratch,
             reaper(deadline=STOP_SEC) as removal,
-        ):
+            open_models(
+                services.environ, services.model_client, needed=review.config.agent == CHAT,
+                limits=ModelLimits(), prices={}, call_timeout=MODEL_SEC,
+            ) as models,
+        ):  # fmt: skip
             await _clear_up(services)
             tasks: dict[str, TaskInJob | EpisodeTask] = {}
             files = ReviewerFiles(services.log, review.id, services.jobs_folder, review.folder)
@@ -132,7 +141,7 @@ async def run_review(review: Review) -> ReviewResult:
                 ids=services.ids, files=files, reaper=removal, redactor=redactor, tasks=tasks,
                 agents={review.config.agent: review.agent}, agent_env=dict(services.agent_env),
                 verifier_env={}, environ=services.environ, policies={}, hooks=None,
-                worlds=services.worlds, judges=Judges(None), watch=review.watch,
+                worlds=services.worlds, judges=Judges(None), models=models, watch=review.watch,
                 interruption=interruption, review=review.id,
             )  # fmt: skip
             reviewer = Reviewer(review.config, review.folder, context, tasks, files)

@@ -62,19 +62,22 @@ class FakeSandbox:
         assert process.stdin is not None
         assert process.stdout is not None
         code: int | None = None
-        with anyio.move_on_after(command.timeout):
-            try:
-                await process.stdin.send(command.stdin)
-            except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-                pass
-            await process.stdin.aclose()
-            async for chunk in process.stdout:
-                output(chunk)
-            code = await process.wait()
-        if code is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
-        await process.aclose()
+        try:
+            with anyio.move_on_after(command.timeout):
+                try:
+                    await process.stdin.send(command.stdin)
+                except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+                    pass
+                await process.stdin.aclose()
+                async for chunk in process.stdout:
+                    output(chunk)
+                code = await process.wait()
+        finally:
+            with anyio.CancelScope(shield=True):
+                if code is None:
+                    os.killpg(process.pid, signal.SIGKILL)
+                    await process.wait()
+                await process.aclose()
         if self.fails_after is not None:
             raise self.fails_after
         if self.exit is not None:

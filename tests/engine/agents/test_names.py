@@ -37,7 +37,8 @@ def test_unknown_names(spec: str) -> None:
     """An unknown name is repeated, with all that exist."""
     assert refusal(spec) == (
         f"agent {spec!r}: there is no such agent; known are oracle (runs the reference solution), "
-        "nop (does nothing), command:PATH (runs a program of this machine)"
+        "nop (does nothing), chat (lets a model work through a shell), command:PATH (runs a "
+        "program of this machine)"
     )
 
 

@@ -347,7 +347,8 @@ def test_the_environment_names_endpoint_and_key(
     environ: dict[str, str], expected: tuple[str | None, str]
 ) -> None:
     """Judges' own variables go first."""
-    assert expected == named_endpoint(environ)
+    found = named_endpoint(environ)
+    assert expected == (found.base_url, found.key)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Calling models: the endpoint, its client, what calls cost. Judges and agents share it."""

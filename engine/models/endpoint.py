@@ -1,0 +1,76 @@
+"""Which endpoint is called, and with which key, by the environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+import msgspec
+
+from ..errors import ConfigError
+
+BASE_URL = "OPENAI_BASE_URL"
+API_KEY = "OPENAI_API_KEY"
+JUDGE_BASE_URL = "TRIALOG_JUDGE_BASE_URL"
+JUDGE_API_KEY = "TRIALOG_JUDGE_API_KEY"
+"""For judges alone; they go before the other two."""
+
+KEYS = frozenset({API_KEY, JUDGE_API_KEY})
+"""Variables that no sandbox is given."""
+
+OPENAI = "https://api.openai.com/v1"
+
+
+class ModelUnavailable(ConfigError):
+    """No model can be called from here: the package, the key or a proper address is missing."""
+
+    category = "model_unavailable"
+
+
+class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """Where models are called."""
+
+    base_url: str | None
+    """Null: OpenAI's own."""
+    key: str
+
+    @property
+    def shown(self) -> str:
+        """Its address without what could be a password."""
+        parts = urlsplit(self.base_url or OPENAI)
+        return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
+
+
+def read_endpoint(
+    environ: Mapping[str, str],
+    *,
+    url_name: str = BASE_URL,
+    key_name: str = API_KEY,
+    caller: str = "the chat agent's model",
+    error: type[ModelUnavailable] = ModelUnavailable,
+) -> Endpoint:
+    """The endpoint that these variables name. Raises `error`."""
+    base_url = environ.get(url_name) or None
+    key = environ.get(key_name, "").strip()
+    if not key:
+        raise error(
+            f"{key_name} is not set, and {caller} needs a key; set it (to any word for an "
+            "endpoint that asks for none)"
+        )
+    if not key.isascii() or not key.isprintable():
+        raise error(f"{key_name} has characters that no key has")
+    if base_url is not None and not _is_address(base_url):
+        raise error(
+            f"{url_name} is {base_url!r}, which is no address; it should be like "
+            "http://127.0.0.1:8000/v1"
+        )
+    return Endpoint(base_url=base_url, key=key)
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and host is not None and port != 0

@@ -1,0 +1,93 @@
+"""What a job's agents share of models: one client, limits, prices, calls at once to each model."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import anyio
+import msgspec
+
+from .client import ModelClient, open_model_client
+from .endpoint import ModelUnavailable, read_endpoint
+from .prices import Price
+
+CALLS_AT_ONCE = 8
+"""To one model."""
+
+
+class CallSlots:
+    """Holds calls to each model to so many at once."""
+
+    def __init__(self) -> None:
+        self._slots: dict[str, anyio.CapacityLimiter] = {}
+
+    def slots(self, model: str) -> anyio.CapacityLimiter:
+        """A model's limiter."""
+        return self._slots.setdefault(model, anyio.CapacityLimiter(CALLS_AT_ONCE))
+
+
+class ModelLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """What one trial's agent may use of its model. Null: no limit."""
+
+    turns: int | None = 100
+    """Calls."""
+    seconds: float | None = None
+    """For the agent's whole work."""
+    tokens: int | None = None
+    """In and out, over all calls."""
+    cost: float | None = None
+    """Dollars."""
+
+
+class Models(CallSlots):
+    """Made once a job."""
+
+    def __init__(
+        self,
+        client: ModelClient | None,
+        error: ModelUnavailable | None = None,
+        *,
+        limits: ModelLimits | None = None,
+        prices: Mapping[str, Price] | None = None,
+        call_timeout: float = 600.0,
+    ) -> None:
+        super().__init__()
+        self._client = client
+        self._error = error
+        self.limits = limits or ModelLimits()
+        self.call_timeout = call_timeout
+        """Seconds for one call, tries and waits included."""
+        self._prices = dict(prices or {})
+
+    def client(self) -> ModelClient:
+        """The client. Raises ModelUnavailable where none can be had."""
+        if self._client is None:
+            raise self._error or ModelUnavailable("this job was started without models")
+        return self._client
+
+    def price(self, model: str) -> Price | None:
+        """A model's price; null where the table has none."""
+        return self._prices.get(model)
+
+
+@asynccontextmanager
+async def open_models(
+    environ: Mapping[str, str],
+    given: ModelClient | None,
+    *,
+    needed: bool,
+    limits: ModelLimits,
+    prices: Mapping[str, Price],
+    call_timeout: float,
+) -> AsyncGenerator[Models]:
+    """The models of a job; where no client can be had, each agent that asks is told why."""
+    async with AsyncExitStack() as stack:
+        client, error = given, None
+        if client is None and needed:
+            try:
+                endpoint = read_endpoint(environ)
+                client = await stack.enter_async_context(open_model_client(endpoint))
+            except ModelUnavailable as unavailable:
+                error = unavailable
+        yield Models(client, error, limits=limits, prices=prices, call_timeout=call_timeout)

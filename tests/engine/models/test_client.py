@@ -1,0 +1,89 @@
+"""The client over HTTP: what it sends, and how often it tries. Judges' tests have more of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from helpers.judges import Answer, Endpoint, completion, refused
+from trialog.engine.models.client import Answered, CallFailed, open_model_client
+from trialog.engine.models.endpoint import ModelUnavailable, read_endpoint
+
+REQUEST: dict[str, Any] = {
+    "model": "m",
+    "messages": [{"role": "user", "content": "hello"}],
+    "tools": [],
+    "odd_parameter": {"x": 1},
+}
+KEY = "sk-very-secret-key"
+
+
+async def complete(endpoint: Endpoint) -> Answered:
+    """One call."""
+    async with open_model_client(read_endpoint(endpoint.environ)) as client:
+        return await client.complete(REQUEST)
+
+
+async def test_a_request_goes_out_as_it_is(endpoint: Endpoint) -> None:
+    """Fields that the package does not know are sent, too; the answer is not looked into."""
+    endpoint.answer(Answer('{"any": "thing"}'))
+    assert Answered(body='{"any": "thing"}') == await complete(endpoint)
+    assert [REQUEST] == [request.body for request in endpoint.requests]
+    assert f"Bearer {KEY}" == endpoint.requests[0].headers["authorization"]
+
+
+@pytest.mark.parametrize("answer", [refused(429), refused(500), refused(503)])
+async def test_what_may_help_is_tried_again(endpoint: Endpoint, answer: Answer) -> None:
+    """429 and 5xx, and the reply says how many tries there were before."""
+    endpoint.answer(answer, answer, completion("hi"))
+    assert 2 == (await complete(endpoint)).retries
+
+
+async def test_a_cut_connection_is_tried_again(endpoint: Endpoint) -> None:
+    """Half an answer is none."""
+    endpoint.answer(Answer("{", cut=True), completion("hi"))
+    answered = await complete(endpoint)
+    assert ("hi" in answered.body, answered.retries) == (True, 1)
+
+
+async def test_retry_after_is_honoured(endpoint: Endpoint) -> None:
+    """The next try comes no earlier than the endpoint says."""
+    endpoint.answer(Answer("{}", 429, {"retry-after": "1"}), completion("hi"))
+    await complete(endpoint)
+    first, second = endpoint.requests
+    assert 1.0 <= second.at - first.at
+
+
+async def test_an_endpoint_that_only_fails(endpoint: Endpoint) -> None:
+    """It is given up after so many tries, and the error says how many."""
+    endpoint.answer(refused(500, f"broken, {KEY}"))
+    with pytest.raises(CallFailed) as failed:
+        await complete(endpoint)
+    assert ("unreachable", 500, 5) == (
+        failed.value.failure, failed.value.status, failed.value.retries,
+    )  # fmt: skip
+    assert KEY not in str(failed.value)
+    assert "broken" in str(failed.value)
+
+
+async def test_the_endpoints_own_word_for_an_error(endpoint: Endpoint) -> None:
+    """A code such as context_length_exceeded is kept, and a refusal is not tried again."""
+    body = '{"error": {"message": "long", "code": "context_length_exceeded"}}'
+    endpoint.answer(Answer(body, 400))
+    with pytest.raises(CallFailed) as failed:
+        await complete(endpoint)
+    assert ("rejected", "context_length_exceeded") == (failed.value.failure, failed.value.code)
+    assert 1 == len(endpoint.requests)
+
+
+def test_the_address_is_shown_without_passwords() -> None:
+    """Events show where a call went, not how one gets in."""
+    environ = {"OPENAI_BASE_URL": "http://me:secret@host:1/v1?key=secret", "OPENAI_API_KEY": "k"}
+    assert "http://host:1/v1" == read_endpoint(environ).shown
+
+
+def test_without_a_key_there_is_no_model() -> None:
+    """The error names the variable and says who needs it."""
+    with pytest.raises(ModelUnavailable, match="OPENAI_API_KEY is not set, and the chat agent"):
+        read_endpoint({})

@@ -1,0 +1,57 @@
+"""For tests of agents that use models: what an endpoint answers, and a client in memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from helpers.judges import Answer, completion
+from trialog.engine.models.client import Answered, CallFailed
+
+
+def calling(*calls: tuple[str, Any], text: str | None = None, **changes: Any) -> Answer:
+    """A reply that calls tools, by name and arguments (a text goes as it is)."""
+    listed = [
+        {
+            "id": f"c{place}",
+            "type": "function",
+            "function": {
+                "name": name,
+                "arguments": given if isinstance(given, str) else json.dumps(given),
+            },
+        }
+        for place, (name, given) in enumerate(calls, 1)
+    ]
+    message = {"tool_calls": listed}
+    return completion(text, message=message, finish_reason="tool_calls", **changes)
+
+
+def shell(command: str, **more: Any) -> Answer:
+    """A reply that runs a command."""
+    return calling(("shell", {"command": command, **more}))
+
+
+class FakeModel:
+    """A ModelClient that gives these replies in turn (the last again), or what a function of the
+    messages gives."""
+
+    endpoint = "http://fake/v1"
+
+    def __init__(self, *replies: Answer | CallFailed | Callable[[Any], Answer]) -> None:
+        self.replies = list(replies)
+        self.requests: list[dict[str, Any]] = []
+
+    async def complete(self, request: Mapping[str, Any]) -> Answered:
+        """The next reply."""
+        self.requests.append(json.loads(json.dumps(request)))
+        reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
+        if isinstance(reply, CallFailed):
+            raise reply
+        answer = reply if isinstance(reply, Answer) else reply(request["messages"])
+        return Answered(body=answer.body)
+
+    def heard(self, call: str) -> str:
+        """What the model was told last of a tool call."""
+        messages = self.requests[-1]["messages"]
+        return next(m["content"] for m in reversed(messages) if m.get("tool_call_id") == call)
