@@ -134,7 +134,7 @@ def test_third_party_imports_are_declared() -> None:
         for line in metadata.requires("trialog") or []
         if "extra ==" not in line
     }
-    extras = {"engine/judges/client.py: openai"}
+    extras = {"engine/models/client.py: openai"}
     owners = metadata.packages_distributions()
     missing = set()
     for path in sources():

@@ -112,7 +112,7 @@ def test_parameter_rows() -> None:
         ({"cpus": -0.5}, "cpus: must be above 0"),
         ({"judge_max_cost": 0.0}, "judge_max_cost: must be above 0"),
         ({"agents": ["orcale"]}, "unknown agent 'orcale'; did you mean oracle?"),
-        ({"agents": ["gpt"]}, "unknown agent 'gpt'; known are oracle, nop and command:PATH"),
+        ({"agents": ["gpt"]}, "unknown agent 'gpt'; known are oracle, nop, chat and command:PATH"),
         ({"agents": ["command:/no/such"]}, "there is no program '/no/such'"),
         ({"agents": ["nop", "nop"]}, "agents: 'nop' is given twice"),
         ({"retry_on": ["sandbox_lots"]}, "did you mean sandbox_lost?"),
