@@ -203,6 +203,11 @@ class Trials:
         self, sandbox: Sandbox, folders: TrialFolders, agent: str, idle_timeout: float | None
     ) -> AgentOutcome:
         emitted: list[TrialEvent] = []
+
+        def emit(event: TrialEvent) -> str:
+            emitted.append(event)
+            return ""
+
         outcome = await CommandAgent(Path("agent.sh"), agent.encode()).run(
             AgentContext(
                 sandbox=sandbox,
@@ -213,7 +218,7 @@ class Trials:
                 blobs=self.blobs,
                 clock=SystemClock(),
                 assignment=Assignment(task="t", attempt=1),
-                emit=emitted.append,
+                emit=emit,
                 cut_off=lambda _: None,
             )
         )

@@ -133,9 +133,10 @@ class _Work:
         ended: AgentFinished | None = None
         failed: Exception | None = None
         limit, ended_by = self._limit(models)
+        deadline = anyio.move_on_after(limit)
         async with anyio.create_task_group() as group:
             shell = self._shell(group)
-            with anyio.move_on_after(limit) as deadline:
+            with deadline:
                 try:
                     ended = await self._talk(talk, shell)
                 except (ModelFailed, SandboxError) as error:
@@ -270,7 +271,11 @@ class ContextNotes:
 
     def __init__(self, blobs: BlobStore, emit: Callable[[TrialEvent], str]) -> None:
         self._blobs = blobs
-        self.emit = emit
+        self._emit = emit
+
+    def emit(self, event: TrialEvent) -> str:
+        """See Notes."""
+        return self._emit(event)
 
     async def json(self, value: Json) -> Json:
         """See Notes."""

@@ -63,7 +63,7 @@ def read_reply(body: str, *, turn: int) -> ModelReply | None:
         message = choice["message"]
         content = _content(message.get("content"))
         refusal = message.get("refusal")
-        listed = message.get("tool_calls") or []
+        listed = cast("list[Any]", message.get("tool_calls") or [])
         calls = [_call(item, turn, place) for place, item in enumerate(listed, 1)]
     except (
         msgspec.DecodeError, LookupError, TypeError, AttributeError, ValueError, RecursionError,

@@ -67,7 +67,7 @@ async def work(bench: Bench, *replies: Any, **fields: Any) -> Worked:
         "assignment": Assignment(task="t", attempt=1, model="m"),
         "models": Models(model, limits=fields.pop("limits", None)),
         "emit": emit,
-        "cut_off": lambda _: None,
+        "cut_off": [].append,
     }
     await bench.prepare()
     outcome = await agent_by_name("chat").run(AgentContext(**settings | fields))

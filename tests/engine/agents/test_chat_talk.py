@@ -88,14 +88,14 @@ async def test_the_request_has_tools_and_parameters() -> None:
     assert [ADD.told()] == request["tools"]
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (("add", '{"n": 1'), 'arguments are no JSON object: {"n": 1'),
-        (("add", "[1]"), "arguments are no JSON object"),
-        (("rm", {}), "there is no tool 'rm'; the tools are: add"),
-    ],
-)
+BAD_CALLS: list[tuple[tuple[str, Any], str]] = [
+    (("add", '{"n": 1'), 'arguments are no JSON object: {"n": 1'),
+    (("add", "[1]"), "arguments are no JSON object"),
+    (("rm", {}), "there is no tool 'rm'; the tools are: add"),
+]
+
+
+@pytest.mark.parametrize(("call", "words"), BAD_CALLS)
 async def test_a_call_that_can_not_be_done_is_answered_to_the_model(
     call: tuple[str, Any], words: str
 ) -> None:

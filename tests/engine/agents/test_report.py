@@ -36,9 +36,10 @@ class Report:
 def following(bench: Bench, found: Report) -> Following:
     """Follows the report of a phase."""
 
-    def emit(event: TrialEvent) -> None:
+    def emit(event: TrialEvent) -> str:
         encode(event)
         found.events.append(event)
+        return ""
 
     context = AgentContext(
         sandbox=bench.sandbox,
