@@ -168,6 +168,7 @@ class _Work:
             return Command(
                 argv=argv, env=_environment(context), user=context.user,
                 start_timeout=context.start_timeout,
+                keep=context.keep,
             )  # fmt: skip
 
         return Shell(
