@@ -46,7 +46,7 @@ OTHERS = frozenset(
 PYTEST = frozenset({"pytest", "py.test"})
 _PYTHON = re.compile(r"python3?(\.\d+)?")
 
-_BIN = re.compile(r"(/(?:.*/)?s?bin)/([^/]+)")
+_BIN = re.compile(r"(/(?:.*/)?s?bin|/etc/alternatives)/([^/]+)")
 _USERS_BIN = re.compile(r"(?:/root|/home/[^/]+)/(?:\.local/)?bin")
 _LIBRARY = re.compile(
     r"/(?:usr/)?lib(?:32|64|x32)?/(?:[^/]+-linux-[^/]+/)?(?:(?:glibc-hwcaps|tls)/(?:[^/]+/)*)?"
