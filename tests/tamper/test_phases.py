@@ -13,7 +13,10 @@ if [ "$(cat /app/answer.txt)" = 42 ]; then echo 1; else echo 0; fi > /logs/verif
 WAIT = "for i in $(seq 200); do [ -s /app/alive ] && break; sleep 0.05; done; cat /app/alive\n"
 HONEST = "echo 42 > answer.txt\n"
 WRONG = "echo 41 > answer.txt\n"
-WRITER = "while :; do echo 1 > /logs/verifier/reward.txt; echo alive > /app/alive; sleep 0.02; done"
+WRITER = (
+    "while :; do echo 1 > /logs/verifier/reward.txt; "
+    "[ -s /app/alive ] || echo alive > /app/alive; sleep 0.02; done"
+)
 
 WRITERS = {
     "background": f"({WRITER}) &\n",
