@@ -482,6 +482,11 @@ CATEGORIES: dict[str, Category] = {
         "Run the trial again: `trialog run --from JOB`.",
         "user",
     ),
+    "artifact_lost": Category(
+        "A trial can't be regraded: a file outside its workspace that is graded was not saved.",
+        "Run the trial again; what stood in the way of saving it is in the trial's warnings.",
+        "agent",
+    ),
     "no_saved_workspace": Category(
         "The trial's workspace was not saved: it was too large, or --no-save-outputs was given.",
         "Run the trial again with its workspace saved.",

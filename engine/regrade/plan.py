@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from ..trial.state import lost_artifact
 from .stored import StoredTrial
 
 SavedBlob = Literal["there", "missing", "altered"]
@@ -70,6 +71,10 @@ def _without_workspace(trial: StoredTrial, facts: Facts) -> Refusal | None:
         return Refusal("blob_missing", f"blob {saved.archive.blob} of its workspace is missing")
     if facts.blob == "altered":
         return Refusal("blob_altered", f"blob {saved.archive.blob} of its workspace was altered")
+    if trial.artifacts is not None and trial.sandbox is not None:
+        lost = lost_artifact(trial.artifacts, trial.sandbox.workspace)
+        if lost is not None:
+            return Refusal("artifact_lost", f"not saved is {lost}")
     return None
 
 

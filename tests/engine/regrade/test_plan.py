@@ -10,6 +10,7 @@ from helpers.given import agent_finished, recorded, sandbox, scored, started, tr
 from trialog.engine.regrade.plan import Facts, notes, refusal
 from trialog.engine.regrade.stored import StoredTrial, read_stored
 from trialog.events.kinds import (
+    ArtifactsSaved,
     EnvironmentReset,
     HumanReviewRequested,
     RegradeScored,
@@ -17,6 +18,7 @@ from trialog.events.kinds import (
     TrialFinished,
     WorkspaceSaved,
 )
+from trialog.events.kinds.parts import SkippedPath
 from trialog.events.values import BlobRef, blob_ref
 
 SAVED = WorkspaceSaved(archive=blob_ref(b"work"), size=4, files=1, outside=[], duration=0.1)
@@ -38,6 +40,9 @@ def finished(*items: Any, outcome: Any = "scored") -> StoredTrial:
 
 
 DONE = (agent_finished(), scored(), trial_scored())
+LOST = ArtifactsSaved(
+    skipped=[SkippedPath(path="/data/model", reason="over the limit", failed=True)], duration=0.1
+)
 ERRORED = TrialErrored(error="e", category="sandbox_lost")
 
 
@@ -55,6 +60,7 @@ ERRORED = TrialErrored(error="e", category="sandbox_lost")
         (finished(SAVED, *DONE), Facts(script=True, pruned=True), "workspace_pruned"),
         (finished(SAVED, *DONE), Facts(script=True, blob="missing"), "blob_missing"),
         (finished(SAVED, *DONE), Facts(script=True, blob="altered"), "blob_altered"),
+        (finished(sandbox(), LOST, SAVED, *DONE), SCRIPT, "artifact_lost"),
         (finished(*DONE), FUNCTIONS, "no_recorded_state"),
         (finished(EnvironmentReset(apps={}), ERRORED, outcome="errored"), FUNCTIONS, "no_work"),
     ],
