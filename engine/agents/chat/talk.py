@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias
 
 import anyio
@@ -129,6 +129,10 @@ class Talk:
         self._open: deque[ToolCall] = deque()
         """Calls of the last reply that were not looked at yet."""
         self._model_call = ""
+        self._recorded = 0
+        """Messages that the events of earlier calls have."""
+        self._before: str | None = None
+        """The event of the call before."""
         self.turn = 0
         """Calls that were made."""
         self._tokens = 0
@@ -214,12 +218,10 @@ class Talk:
         }  # fmt: skip
         if self._tools:
             request["tools"] = [tool.told() for tool in self._tools.values()]
-        kept = await self._notes.json(request)
+        kept = await self._notes.json(self._new_in(request))
         client = self._models.client()
         async with self._models.slots(self._model):
-            called = _Called(
-                self._model, client.endpoint, kept, self._clock, self.turn, self._notes
-            )
+            called = _Called(self._model, client.endpoint, kept, self._clock, self.turn, self._told)
             try:
                 with anyio.fail_after(self._models.call_timeout):
                     answered = await client.complete(request)
@@ -234,6 +236,21 @@ class Talk:
                 called.failed("the call was cut off")
                 raise
         return await self._take(answered, called)
+
+    def _new_in(self, request: dict[str, Any]) -> dict[str, Any]:
+        """What an event has of a request: a conversation only grows, so what came since the call
+        before, and that call's event. With all of it each time, a log would grow as its square."""
+        if self._before is None:
+            return request
+        told = {name: value for name, value in request.items() if name != "tools"}
+        new = self._messages[self._recorded :]
+        return {**told, "messages": new, "continues": self._before}
+
+    def _told(self, event: TrialEvent) -> str:
+        """Emit a call's event, which has all messages that there are now; its id."""
+        self._before = self._notes.emit(event)
+        self._recorded = len(self._messages)
+        return self._before
 
     async def _take(self, answered: Answered, called: _Called) -> ModelReply | None:
         reply = read_reply(answered.body, turn=self.turn)
@@ -302,10 +319,16 @@ class _Called:
     """A call under way, and the one event that tells of it."""
 
     def __init__(
-        self, model: str, endpoint: str, request: Json, clock: Clock, turn: int, notes: Notes
+        self,
+        model: str,
+        endpoint: str,
+        request: Json,
+        clock: Clock,
+        turn: int,
+        emit: Callable[[TrialEvent], str],
     ) -> None:
         self._model, self._endpoint, self._request = model, endpoint, request
-        self._clock, self._turn, self._notes = clock, turn, notes
+        self._clock, self._turn, self._tell = clock, turn, emit
         self._started_at, self._begun = clock.now(), clock.monotonic()
         self.error = ""
 
@@ -321,7 +344,7 @@ class _Called:
     def _emit(
         self, response: Json, reported: str | None, usage: Usage, retries: int, error: str | None
     ) -> str:
-        return self._notes.emit(
+        return self._tell(
             ModelCalled(
                 model=self._model, model_reported=reported, endpoint=self._endpoint,
                 request=self._request, response=response, error=error, usage=usage,

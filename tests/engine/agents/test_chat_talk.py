@@ -79,6 +79,26 @@ async def test_tool_calls_come_one_by_one_and_are_answered_in_tool_messages() ->
     assert "e3" == first.model_call
 
 
+async def test_an_event_has_what_is_new_in_a_request() -> None:
+    """The requests can be put together again from the events, failed ones included."""
+    one, model = await begun(
+        calling(("add", {"n": 1})), calling(("rm", {})), Answer("{"), calling(("add", {})),
+        completion("Done."),
+    )  # fmt: skip
+    while isinstance(wanted := await one.talk.next(), Wanted):
+        one.talk.answer(wanted.call, "x" * 100)
+    assert 5 == len(model.requests)
+    whole: dict[str | None, Any] = {}
+    for place, event in enumerate(one.events, 1):
+        if isinstance(event, ModelCalled):
+            before = whole.get(event.request.get("continues"), {"messages": []})
+            new = {name: value for name, value in event.request.items() if name != "continues"}
+            messages = before["messages"] + event.request["messages"]
+            whole[f"e{place}"] = {**before, **new, "messages": messages}
+    assert model.requests == list(whole.values())
+    assert [2, 2, 2, 0, 2] == [len(call.request["messages"]) for call in one.of(ModelCalled)]
+
+
 async def test_the_request_has_tools_and_parameters() -> None:
     """Parameters of the job are sent as they are; the tools by name and schema."""
     one, model = await begun(completion("x"), parameters={"temperature": 0.5})
