@@ -6,8 +6,13 @@ from collections.abc import Awaitable, Callable, Iterator
 import anyio
 import pytest
 from blockbuster import BlockBuster, blockbuster_ctx
+from hypothesis import settings
 
 from helpers import terminal
+
+# How long an example takes says more of the machine's load than of the code.
+settings.register_profile("trialog")
+settings.load_profile("trialog")
 
 
 @pytest.fixture

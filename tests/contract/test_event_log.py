@@ -669,7 +669,7 @@ STEPS = st.lists(
 
 @pytest.mark.parametrize("store", STORES)
 @given(steps=STEPS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_the_log_is_what_a_model_says(store: str, steps: list[Any]) -> None:
     """Random appends, right and wrong, awaited and not, repeated: the log and a dict agree."""
 

@@ -239,7 +239,7 @@ def described(folder: bytes) -> dict[bytes, object]:
     return found
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.dictionaries(name_bytes, trees, max_size=5))
 def test_round_trip(content: dict[bytes, object]) -> None:
     """Any tree, whatever its names, unpacks to the same tree and packs to the same bytes."""

@@ -88,7 +88,7 @@ def test_a_batch_is_as_one_by_one(make: Make) -> None:
     number = st.one_of(st.sampled_from([0, 13, -1]), st.integers(-3, 9))
     episodes = st.lists(st.lists(number, max_size=7), min_size=1, max_size=8)
 
-    @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=15, suppress_health_check=list(HealthCheck))
     @given(episodes)
     def same(drawn: list[list[int]]) -> None:
         async def compare() -> None:

@@ -97,7 +97,7 @@ def test_any_text_is_toml_or_a_task_error(text):
     assert said is None or said.startswith("task.toml: ")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.binary(max_size=60), st.binary(max_size=60), st.binary(max_size=60))
 def test_any_bytes_in_the_files_are_read_or_refused(document, test, dockerfile):
     """A whole folder of wild bytes; when it loads, it can be advised on as well."""

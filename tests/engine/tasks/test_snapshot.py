@@ -196,7 +196,7 @@ TREES = st.dictionaries(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(TREES)
 def test_any_files_come_back(make: Make, tmp_path_factory: pytest.TempPathFactory, tree):
     """Whatever the names, bytes and modes, the verifier is the same, and so is its digest."""

@@ -122,7 +122,7 @@ def judged(case: Case, **more: Any) -> RewardVerdict:
     )
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=1500)
 @given(cases)
 def test_table(case: Case) -> None:
     """Both readings give the same reward, scores and source."""
@@ -139,7 +139,7 @@ def test_table(case: Case) -> None:
         assert not any("scored 0" in w.message for w in verdict.warnings)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(cases)
 def test_switch_changes_only_what_is_missing(case: Case) -> None:
     """--missing-reward error leaves score, source and warnings alone, and valid verdicts whole."""
@@ -151,7 +151,7 @@ def test_switch_changes_only_what_is_missing(case: Case) -> None:
         assert as_error == as_zero
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(st.none() | st.binary(max_size=30), st.none() | st.binary(max_size=60))
 def test_any_bytes_give_a_verdict(text: bytes | None, document: bytes | None) -> None:
     """Whatever was written: a verdict within the range that strict JSON can hold."""
