@@ -88,8 +88,24 @@ class StepApp:
         return self._query(self.name, action, arguments)
 
 
-class Step:
-    """One action and what came of it, right after it was taken."""
+class Step(dict[str, Any]):
+    """One action and what came of it: `step.error` and `step["error"]` are the same.
+
+    A reward is given one right after it was taken; trajectories and `steps()` are lists of them.
+    """
+
+    event_id: str
+    turn: int
+    app: str
+    action: str
+    arguments: dict[str, Any]
+    observation: Any
+    error: str | None
+    previous_state: Any
+    """The acting app's state before the step."""
+    current_state: Any
+    """The acting app's state right after it."""
+    observed_by: Literal["host", "agent"]
 
     def __init__(
         self,
@@ -99,18 +115,35 @@ class Step:
         current: Mapping[str, Any],
         query: Query = gone,
     ) -> None:
+        super().__init__(
+            event_id=step.event_id,
+            turn=step.turn,
+            app=step.app,
+            action=step.action,
+            arguments=step.arguments,
+            observation=step.observation,
+            error=step.error,
+            previous_state=previous.get(step.app),
+            current_state=current.get(step.app),
+            observed_by=step.observed_by,
+        )
         self.task = task
-        self.event_id = step.event_id
-        self.turn = step.turn
-        self.app = step.app
-        self.action = step.action
-        self.arguments: dict[str, Any] = step.arguments
-        self.observation: Any = step.observation
-        self.error: str | None = step.error
-        self.previous_state: Any = previous.get(step.app)
-        self.current_state: Any = current.get(step.app)
-        self.apps: Mapping[str, StepApp] = MappingProxyType(
-            {name: StepApp(name, state, query) for name, state in current.items()}
+        self._current = current
+        self._query = query
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(
+                f"a step has no {name!r}; it has {', '.join(self)}, task, apps"
+            ) from None
+
+    @property
+    def apps(self) -> Mapping[str, StepApp]:
+        """Every app as it was right after the step."""
+        return MappingProxyType(
+            {name: StepApp(name, state, self._query) for name, state in self._current.items()}
         )
 
 
@@ -136,7 +169,7 @@ class Episode:
         )
         self._live = any(app.control == "live" for app in data.apps.values())
         self._looked = False
-        self._trajectory = [step_mapping(step) for step in replayed(data)]
+        self._trajectory = list(replayed(data))
         self.observation: Any = data.steps[-1].observation if data.steps else data.first_observation
         self.answer: Any = data.answer[0] if data.answer else None
         self.artifacts = data.artifacts
@@ -147,7 +180,7 @@ class Episode:
         )
 
     @property
-    def trajectory(self) -> list[dict[str, Any]]:
+    def trajectory(self) -> list[Step]:
         """The steps in order, each with the acting app's state before and after it."""
         self._looked = self._looked or self._live
         return self._trajectory
@@ -199,13 +232,13 @@ class HindsightTrial:
             {name: AppView(name, app) for name, app in data.apps.items()}
         )
         self.rewards: list[RewardData] = data.rewards
-        self._steps = [step_mapping(step) for step in replayed(data)]
+        self._steps = list(replayed(data))
         self._calls = data.model_calls
         self._known = {step["event_id"]: "step" for step in self._steps}
         self._known |= {call["event_id"]: "event" for call in self._calls}
 
-    def steps(self, action: str | None = None) -> list[dict[str, Any]]:
-        """The steps, or those of one action; refused ones included. Each has its `event_id`."""
+    def steps(self, action: str | None = None) -> list[Step]:
+        """The steps, or those of one action; refused ones included."""
         return [step for step in self._steps if action is None or step["action"] == action]
 
     def model_calls(self) -> list[dict[str, Any]]:
@@ -240,38 +273,13 @@ class HindsightTrial:
         )  # fmt: skip
 
 
-class Replayed(msgspec.Struct, frozen=True):
-    """A step with the states of all apps before and after it."""
-
-    step: StepData
-    previous: dict[str, Any]
-    current: dict[str, Any]
-
-
-def replayed(data: EpisodeData) -> Iterator[Replayed]:
+def replayed(data: EpisodeData) -> Iterator[Step]:
     """The steps in order, with every app's state around each."""
     states = {name: app.initial for name, app in data.apps.items()}
     for step in data.steps:
         previous = states
         states = {**states, **step.states}
-        yield Replayed(step, previous, states)
-
-
-def step_mapping(replay: Replayed) -> dict[str, Any]:
-    """A step as trajectories show it."""
-    step = replay.step
-    return {
-        "event_id": step.event_id,
-        "turn": step.turn,
-        "app": step.app,
-        "action": step.action,
-        "arguments": step.arguments,
-        "observation": step.observation,
-        "error": step.error,
-        "previous_state": replay.previous.get(step.app),
-        "current_state": replay.current.get(step.app),
-        "observed_by": step.observed_by,
-    }
+        yield Step(data.task, step, previous, states)
 
 
 class NotRecorded(QueryRefused):

@@ -31,7 +31,8 @@ def number(value: Any, what: str, wanted: str = "a finite number") -> float:
     if kind is not float:
         truth = kind.__name__ in ("bool", "bool_")  # Python's, and those of arrays
         if truth or not hasattr(kind, "__float__"):
-            raise WrongValue(f"{what} is {shown(value)}; it must be {wanted}")
+            hint = "; write float(…)" if truth else ""
+            raise WrongValue(f"{what} is {shown(value)}; it must be {wanted}{hint}")
         try:
             value = float(value)
         except OverflowError:

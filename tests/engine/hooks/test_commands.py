@@ -73,7 +73,10 @@ async def test_a_program_of_the_folder_needs_no_path(hooks: Hooks, make: Make) -
         ("echo hello", "the check printed 'hello\\n' (str), which is no JSON: "),
         ("true", "the check printed '' (str), which is no JSON: "),
         ("echo '[1]'", "the check gave [1] (list); it must give a VerifierOutput"),
-        ("echo '{\"score\": true}'", "the score is True (bool); it must be a finite number"),
+        (
+            "echo '{\"score\": true}'",
+            "the score is True (bool); it must be a finite number; write f",
+        ),
         ("echo '{\"score\": NaN}'", "the check printed '{\"score\": NaN}\\n' (str), which is no"),
         ("yes", "the check printed more than 4,194,304 bytes"),
     ],

@@ -73,7 +73,7 @@ async def test_numbers(hooks: Hooks, make: Make, expression: str, value: float |
 @pytest.mark.parametrize(
     ("expression", "error"),
     [
-        ("True", "the reward is True (bool); it must be a finite number or None"),
+        ("True", "the reward is True (bool); it must be a finite number or None; write float(…)"),
         ("bool_(1.0)", "it must be a finite number or None"),
         ("'high'", "the reward is 'high' (str); it must be a finite number or None"),
         ("float('nan')", "the reward is nan; it must be a finite number or None"),
@@ -224,7 +224,7 @@ async def test_no_answer_is_not_an_empty_one(hooks: Hooks, make: Make) -> None:
         ("1.0", "the check gave 1.0 (float); it must give a VerifierOutput"),
         ("{}", "the check's output has no score"),
         ("{'score': float('nan')}", "the score is nan; it must be a finite number"),
-        ("{'score': True}", "the score is True (bool); it must be a finite number"),
+        ("{'score': True}", "the score is True (bool); it must be a finite number; write float(…)"),
         ("{'score': None}", "the score is None; it must be a finite number"),
         ("{'scor': 1}", "the check's output has 'scor' (str); it may have score, scores, evidence,"
                         " feedback; did you mean 'score'?"),
