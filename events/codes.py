@@ -210,6 +210,11 @@ WARNINGS: dict[str, Code] = {
         "Some of a judge's samples got no reply; the verdict is the mean of the others.",
         "Read the message; `trialog replay TRIAL` shows every reply.",
     ),
+    "score_out_of_range": Code(
+        "A check gave a score outside 0 to 1, and other verifiers score the trial too; it counts "
+        "as it is, so it can outvote them.",
+        "Bring the score to 0 to 1 in the check, if that is not meant.",
+    ),
     "verifier_flaky": Code(
         "The verifiers, exactly as they were in the run, give another verdict on the same work.",
         "Look for time, chance or network in the test; such a verdict says little of the work.",

@@ -72,7 +72,7 @@ class EpisodeJudging:
 
     async def _judge_at_once(self, end: list[TrialEvent]) -> None:
         """All hooks in one round trip: for verifiers in code that ask apps nothing."""
-        sources, history = self._task.sources, self._history
+        task, sources, history = self._task, self._task.sources, self._history
         episode = self._episode.data(*end)
         ids = {s.name: history.record.reserve(s.name) for s in sources if s.check is not None}
         given = await self._hooks.trial(sources, episode, None, verdicts=ids)
@@ -84,10 +84,8 @@ class EpisodeJudging:
         for source in sources:
             if source.check is not None:
                 duration = round(given.seconds[source.name], 6)
-                events += [
-                    _started(source),
-                    verdict_given(source, given.checks[source.name], duration),
-                ]
+                verdict = verdict_given(source, given.checks[source.name], duration)
+                events += [_started(source), *with_range_told(verdict, task.scoring)]
         credits: list[TrialEvent] = []
         if not any(isinstance(event, VerifierFailed) for event in events):
             for source in sources:
@@ -128,7 +126,7 @@ class EpisodeJudging:
             verdict = verdict_given(source, given, duration)
             if gone is not None and gone.missed is not None:
                 verdict = _ungiven(source, gone.missed, duration)
-            self._episode.told(verdict)
+            self._episode.told(*with_range_told(verdict, self._task.scoring))
         for verifier in self._task.judges:
             if verifier.name not in judged:
                 await self._judge(verifier)
@@ -296,6 +294,20 @@ def _started(source: HookSource) -> VerifierStarted:
         verifier=source.name, verifier_kind="deterministic", version=source.version,
         digest=source.digest, weight=source.weight, timeout_sec=source.timeout_sec,
     )  # fmt: skip
+
+
+def with_range_told(
+    verdict: VerifierScored | VerifierFailed, scoring: int
+) -> list[VerifierScored | VerifierFailed | WarningRaised]:
+    """The verdict, and a warning where it is one of several and its score can outvote theirs."""
+    if isinstance(verdict, VerifierFailed) or scoring < 2 or 0.0 <= verdict.score <= 1.0:
+        return [verdict]
+    message = (
+        f"verifier {verdict.verifier} gave {verdict.score:g}, outside 0 to 1, so it counts for "
+        f"more than its weight among {scoring} verifiers"
+    )
+    warning = WarningRaised(code="score_out_of_range", message=message)
+    return [replace(verdict, warnings=[*verdict.warnings, warning.code]), warning]
 
 
 def verdict_given(

@@ -40,6 +40,12 @@ class EpisodeTask(msgspec.Struct, frozen=True, kw_only=True):
     digests: dict[str, str] = {}
     """Of judges and people, by name; a source has its own."""
 
+    @property
+    def scoring(self) -> int:
+        """How many verifiers the score is put together of."""
+        checks = sum(source.check is not None for source in self.sources)
+        return checks + len(self.judges) + len(self.people)
+
     def data(self) -> TaskData:
         """The task as hooks are given it."""
         return msgspec.convert(msgspec.structs.asdict(self.view), TaskData)

@@ -16,7 +16,7 @@ from ...events.kinds import (
 )
 from ..authoring.verifiers import AgentVerifier, HumanVerifier
 from ..hooks.protocol import HookSource
-from ..job.episode_judging import verdict_given
+from ..job.episode_judging import verdict_given, with_range_told
 from ..job.episode_task import EpisodeTask
 from ..judges.client import JudgeUnavailable
 from ..judges.judge import judge, recorded_judge, unavailable_judge
@@ -83,9 +83,13 @@ class EpisodeRegrade:
             given = by_person(trial.requests[person.name], trial.reviews[person.name])
             verdicts[person.name] = replace(given, weight=person.weight)
             kept.add(person.name)
+        judged = [verdicts[name] for name in self._order() if name in verdicts]
+        for verdict in judged:
+            told = with_range_told(verdict, len(judged))
+            warnings += [one for one in told if isinstance(one, WarningRaised)]
         return answer(
             self.context.planned.regrade_id,
-            [verdicts[name] for name in self._order() if name in verdicts],
+            judged,
             warnings,
             kept=kept,
             as_of_run=trial if self.context.planned.as_of_run else None,

@@ -381,6 +381,30 @@ async def test_several_verifiers_are_weighted(tmp_path: Path) -> None:
     assert set(result["reward_totals"]) == {"a", "b", "only-rewards"}
 
 
+@pytest.mark.parametrize(
+    ("scores", "told"),
+    [((1.8, 0.2), ["a"]), ((-0.5, 1.0), ["a"]), ((1.0, 0.0), []), ((1.8, None), [])],
+)
+@pytest.mark.parametrize("queries", [False, True])
+async def test_a_score_that_can_outvote_is_told(
+    tmp_path: Path, scores: tuple[float, float | None], told: list[str], queries: bool
+) -> None:
+    """Beside another verifier a check's score outside 0 to 1 counts, and is a warning; alone it
+    is none."""
+    names = ["a", "b"] if scores[1] is not None else ["a"]
+    task = episode_task(sources=[source(name, queries=queries) for name in names])
+    answers = iter(scores)
+    async with memory_log() as log:
+        _, result, _ = await play(
+            log, tmp_path, Script(*adds(5)), task=task,
+            hooks=TellsHooks(check=lambda episode: next(answers)),
+        )  # fmt: skip
+    assert result is not None
+    found = [w for w in result["warnings"] if w["code"] == "score_out_of_range"]
+    assert [w["message"].split()[1] for w in found] == told
+    assert result["score"] == pytest.approx(sum(s or 0.0 for s in scores) / len(names))
+
+
 async def test_queries_are_answered_while_the_world_lives(tmp_path: Path) -> None:
     """A hook's question is answered by the app and recorded; one that changes state is refused."""
     hooks = TellsHooks(question=("counter", "get", {}))
