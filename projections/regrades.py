@@ -136,6 +136,14 @@ def regraded(view: TrialView) -> tuple[Regraded, ...]:
     )
 
 
+def latest_verdict(view: TrialView, finished: Iterable[str]) -> RegradeScored | None:
+    """What the last of the `finished` regrades (ids, in order) gave whose verifiers gave one."""
+    answers = answered(view)
+    scored = [answers[id][1] for id in finished if id in answers]
+    given = [one for one in scored if isinstance(one, RegradeScored) and one.reward_valid]
+    return given[-1] if given else None
+
+
 def graded_by(answer: RegradeScored | RegradeFailed) -> Graded:
     """What a regrade came to."""
     if isinstance(answer, RegradeFailed):

@@ -24,6 +24,7 @@ from ..labels.rows import Row, rows, valid_gamma
 from ..labels.trials import JobTrials, job_trials
 from ..labels.trl import TrlRow, trl_row
 from ..location import NotFound
+from ..regrade.progress import load_progress
 from .failure import EXIT_OK
 from .rewards import read_ledger, refuse_unknown
 from .session import Request, opened
@@ -55,9 +56,12 @@ async def export_job(
             await _known_in(session.log, found, moment)
         tasks = await job_tasks(found.started.tasks, session.log.blobs) if form == "trl" else {}
         async with _output(request, out) as write:
+            done = (await load_progress(session.log, found.started.job)).regrades
+            # What once stood is the same for ever, whatever is regraded since.
+            regrades = [one.id for one in done] if moment is None else []
             for scheduled in found.trials:
                 exported += await _export(
-                    session.log, scheduled, form, moment, gamma, tasks, write, masked
+                    session.log, scheduled, form, moment, gamma, tasks, regrades, write, masked
                 )
     left = ", ".join(f"{count} {reason}" for reason, count in sorted(masked.items()))
     request.terminal.message(
@@ -69,7 +73,7 @@ async def export_job(
 
 async def _export(
     log: EventLog, scheduled: TrialScheduled, form: str, moment: AsOf | None, gamma: float,
-    tasks: dict[str, JobTask | None], write: Write, masked: Counter[str],
+    tasks: dict[str, JobTask | None], regrades: list[str], write: Write, masked: Counter[str],
 ) -> bool:  # fmt: skip
     """Export one trial; False where it has not begun."""
     ledger = await read_ledger(log, scheduled.trial, moment)
@@ -80,11 +84,15 @@ async def _export(
         task = tasks.get(scheduled.slot.task)
         instructions = task.data.instructions if task else ""
         row = await to_thread.run_sync(
-            partial(trl_row, ledger, blobs, instructions=instructions, gamma=gamma)
+            partial(
+                trl_row, ledger, blobs, instructions=instructions, gamma=gamma, regrades=regrades
+            )
         )
         made: list[Row | TrlRow] = [row]
     else:
-        made = await to_thread.run_sync(lambda: list(rows(ledger, blobs, gamma=gamma)))
+        made = await to_thread.run_sync(
+            lambda: list(rows(ledger, blobs, gamma=gamma, regrades=regrades))
+        )
     if (reason := made[-1].mask_reason) is not None:
         masked[reason] += 1
     await write(b"".join(map(line, made)))

@@ -35,12 +35,20 @@ class LabelReport:
         self.differing = 0
         self.labelled = 0
         self.problems: Counter[str] = Counter()
+        self._stands: Counter[tuple[str, str, bool]] = Counter()
+        """Version that was applied, another, and whether the first stands now; trials."""
         self._hook_errors = HookErrors()
         self._checks: Counter[str] = Counter()
 
     def applied(self, done: AppliedTo) -> None:
         """A trial that the verifier was applied to."""
         self.labelled += done.appended > 0
+        now, standing = done.version, done.before[-1:]
+        higher = max(done.before, key=in_order, default=now)
+        if done.appended and in_order(higher) > in_order(now):
+            self._stands[now, higher, True] += 1
+        elif not done.appended and done.tried.problem is None and standing not in ([], [now]):
+            self._stands[now, standing[0], False] += 1
         self._tell(done.tried, done.appended)
 
     def tried(self, tried: Tried) -> None:
@@ -69,11 +77,28 @@ class LabelReport:
             yield f"    there: {escaped(error)}"
         for problem, count in self.problems.items():
             yield f"! {plural(count, 'trial')} left out: {escaped(problem)}"
+        for (now, other, stands), count in self._stands.items():
+            name, trials = escaped(self._verifier), plural(count, "trial")
+            if stands:
+                yield (
+                    f"! {now} is lower than {other}, which labelled {trials} too: {now} stands "
+                    "there now, since it was applied last"
+                )
+            else:
+                yield f"! {now} was applied before {other} in {trials}: {other} still stands there"
+            look = other if stands else now
+            yield f"    `--as-of {name}@{look}` of rewards and export shows {look}"
         tail = f", labels added to {self.labelled}" if what.startswith("applied") else ""
         yield (
             f"{what} {plural(self.trials - self.problems.total(), 'trial')}{tail}; "
             f"{self.differing} differ from what was recorded"
         )
+
+
+def in_order(version: str) -> tuple[tuple[int, ...], bool, str]:
+    """What a semantic version is ordered by; one before a release is lower than it."""
+    numbers, dash, early = version.partition("+")[0].partition("-")
+    return tuple(int(part) for part in numbers.split(".") if part.isdigit()), not dash, early
 
 
 def failures_of(said: Said, verifier: str) -> list[HookFailure]:

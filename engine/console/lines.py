@@ -150,7 +150,15 @@ def outcome_line(summary: Mapping[str, Any]) -> str:
 def unscored_lines(trials: Iterable[TrialEnded], folder: str) -> list[str]:
     """Why trials have no score, one group a cause, and what to do next."""
     lines: list[str] = []
-    for (machine, category), group in _grouped(trials, "unscored"):
+    trials = list(trials)
+    regraded = [one for one in trials if one.outcome == "unscored" and one.regraded is not None]
+    for id in sorted({str(one.regraded) for one in regraded}):
+        group = [one for one in regraded if one.regraded == id]
+        lines.append(f"  {len(group)} unscored in the run, graded by regrade {id}: {_names(group)}")
+        file = shlex.quote(f"{folder}/{group[0].trial}/regrade.json")
+        lines.append(f"      see: {escaped(file)}, or `trialog show {escaped(group[0].trial)}`")
+    left = [one for one in trials if one.regraded is None]
+    for (machine, category), group in _grouped(left, "unscored"):
         if machine:
             it = "it" if len(group) == 1 else "them"
             phrase = _PHRASES.get(category, "the verifier's sandbox failed")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple, cast
 
 import msgspec
@@ -19,11 +19,13 @@ from ...events.kinds.parts import Slot
 from ...events.log import EventLog
 from ...events.values import unescape
 from ...projections.regrade_summary import RegradeSummary
+from ...projections.regrades import latest_verdict
 from ...projections.result import Result, result
 from ...projections.source import JobSource, read_trial
 from ...projections.trial import TrialFold, TrialView
 from ..job.report import TrialEnded
 from ..job.state import slot_key
+from ..regrade.progress import load_progress
 from ..trial.state import HookFailure
 from .tally import Tally
 from .text import text_of
@@ -117,6 +119,7 @@ async def read_job(log: EventLog, job: str, *, kept: Collection[str] = ()) -> Jo
     unfinished: list[tuple[Slot, OpenTrial]] = []
     superseded: list[str] = []
     tally = Tally()
+    regrades = [one.id for one in (await load_progress(log, job)).regrades]
     for tries in slots.values():
         counts: TrialEnded | None = None
         for scheduled in tries:
@@ -125,7 +128,7 @@ async def read_job(log: EventLog, job: str, *, kept: Collection[str] = ()) -> Jo
             if view is not None and view.finish is not None:
                 if counts is not None:
                     superseded.append(counts.trial)
-                counts = row_of(view, kept=scheduled.trial in kept)
+                counts = row_of(view, kept=scheduled.trial in kept, regrades=regrades)
             elif newest and scheduled.trial not in abandoned:
                 waits = view is not None and view.awaiting_review
                 if waits and counts is not None:  # the review will be what counts
@@ -166,8 +169,10 @@ def _order(slot: Slot) -> tuple[str, str, str, str, int]:
     return (slot.task, slot.agent, slot.model or "", given, slot.attempt)
 
 
-def row_of(view: TrialView, *, kept: bool = False) -> TrialEnded:
-    """A finished trial as it was reported when it ended."""
+def row_of(view: TrialView, *, kept: bool = False, regrades: Sequence[str] = ()) -> TrialEnded:
+    """A finished trial as it was reported when it ended, and which of the job's finished
+    `regrades` (ids) gave it a verdict since."""
+    later = latest_verdict(view, regrades)
     found = cast("Result", result(view))
     unscored = found.outcome == "unscored"
     error = found.verifier_error if unscored else found.error
@@ -196,6 +201,7 @@ def row_of(view: TrialView, *, kept: bool = False) -> TrialEnded:
         infrastructure=isinstance(conclusion, TrialUnscored) and conclusion.infrastructure,
         warnings=[text_of(warning.message) or "" for warning in found.warnings],
         hook_failures=hook_failures(found),
+        regraded=later.regrade_id if later else None,
     )
 
 

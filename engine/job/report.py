@@ -73,6 +73,8 @@ class TrialEnded(
     hook_failures: list[HookFailure] = []
     """Verifiers' own reward and hindsight hooks that failed, which cost the trial nothing else."""
     will_retry: bool = False
+    regraded: str | None = None
+    """The last finished regrade that gave it a verdict."""
 
 
 class Progress(

@@ -26,8 +26,12 @@ class AppliedTo(msgspec.Struct, frozen=True, kw_only=True):
     """What came of one trial."""
 
     tried: Tried
+    version: str
+    """The version that was applied."""
     appended: int
     """Events; 0 where the log had all of it, or where it could not be applied."""
+    before: list[str] = []
+    """The versions that had labelled the trial, the one applied last at the end."""
 
 
 def label_of(verifier: CurrentVerifier, *, author: str | None, reason: str | None) -> Label:
@@ -106,8 +110,9 @@ async def _apply_one(
         trial = await read_stored_trial(tools.log, scheduled, verifier.name, tasks)
         if isinstance(trial, str):
             tried = Tried(trial=scheduled.trial, task=scheduled.slot.task, problem=trial)
-            return AppliedTo(tried=tried, appended=0)
+            return AppliedTo(tried=tried, version=label.version, appended=0)
         refuse([trial], label)
+        before = [one for one in trial.said if one is not None]
         existing = trial.existing.get(label.version)
         if verifier.kind == "agent" and existing is not None and existing.check:
             said = trial.said[label.version]  # no model is called for what would not be added
@@ -115,11 +120,11 @@ async def _apply_one(
                 trial=trial.trial, task=trial.task, now=said, recorded=said,
                 recorded_version=label.version,
             )  # fmt: skip
-            return AppliedTo(tried=tried, appended=0)
+            return AppliedTo(tried=tried, version=label.version, appended=0, before=before)
         version, applied = trial.version, ids.event_id()
         tried = await try_one(tools, verifier, trial, applied=applied)
         if tried.problem is not None:
-            return AppliedTo(tried=tried, appended=0)
+            return AppliedTo(tried=tried, version=label.version, appended=0)
         payloads = application(label, trial, tried.now, tried.replies, applied=applied)
         events = [
             NewEvent(
@@ -133,5 +138,5 @@ async def _apply_one(
                 await tools.log.append(stream, version, events)
         except VersionConflict:
             continue  # somebody else wrote: look again at what is there
-        return AppliedTo(tried=tried, appended=len(events))
+        return AppliedTo(tried=tried, version=label.version, appended=len(events), before=before)
     raise VersionConflict(stream, version, -1)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
 
 from ...events.kinds import AgentFinished, TrialErrored, TrialScored, TrialUnscored
 from ...events.values import BlobRef, Text
+from ...projections.regrades import latest_verdict
 from ...projections.trial import TrialView
 
 Reason = Literal[
-    "awaiting_review", "not_finished", "cancelled", "errored", "unscored", "engine_given"
-]
+    "awaiting_review", "not_finished", "cancelled", "errored", "unscored", "engine_given",
+    "regraded",
+]  # fmt: skip
 
 
 class Mask(msgspec.Struct, frozen=True):
@@ -48,8 +51,27 @@ def ending_of(view: TrialView) -> Ending:
     return Ending(ended_by is not None and not cut, cut, ended_by)
 
 
-def mask_of(view: TrialView) -> Mask | None:
-    """Why nothing of the trial is to be trained on; None where it has a reward of a verifier's."""
+def mask_of(view: TrialView, regrades: Iterable[str] = ()) -> Mask | None:
+    """Why nothing of the trial is to be trained on; None where it has a reward of a verifier's.
+
+    `regrades` are the ids of the job's finished ones. What they gave is never the reward: where the
+    run itself gave none, the reason names the regrade that did.
+    """
+    mask = _mask_of_run(view)
+    if mask is None or mask.reason not in ("unscored", "engine_given"):
+        return mask
+    later = latest_verdict(view, regrades)
+    if later is None:
+        return mask
+    said = "passed" if later.passed else "failed"
+    return Mask(
+        "regraded",
+        f"regrade {later.regrade_id} gave it a verdict ({said}, score {later.score:g}), which is "
+        f"in regrade.json; in the run it was {mask.reason}: {mask.detail}",
+    )
+
+
+def _mask_of_run(view: TrialView) -> Mask | None:
     if view.finish is None:
         if view.awaiting_review:
             waits = [

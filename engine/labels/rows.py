@@ -8,7 +8,7 @@ Rewards of steps, credit in hindsight and the score at the end are never added u
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -144,10 +144,17 @@ class TrialRow(msgspec.Struct, frozen=True, kw_only=True):
 Row: TypeAlias = StepRow | EventRow | TrialRow
 
 
-def rows(ledger: Ledger, blobs: Mapping[str, bytes], *, gamma: float = 1.0) -> Iterator[Row]:
-    """A trial's rows in the order of its events. `blobs` has those that trajectory_blobs names."""
+def rows(
+    ledger: Ledger,
+    blobs: Mapping[str, bytes],
+    *,
+    gamma: float = 1.0,
+    regrades: Sequence[str] = (),
+) -> Iterator[Row]:
+    """A trial's rows in the order of its events. `blobs` has those that trajectory_blobs names,
+    `regrades` are the ids of the job's finished ones."""
     view = ledger.view
-    mask, ending = mask_of(view), ending_of(view)
+    mask, ending = mask_of(view, regrades), ending_of(view)
     given = _by_event(ledger)
     steps = [(event.id, step) for event, step in view.history if isinstance(step, ActionTaken)]
     to_go = returns([(step.turn, _sum(given.get(id, ()))) for id, step in steps], gamma)

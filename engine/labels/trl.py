@@ -8,7 +8,7 @@ that has the call, and lists that belong together have the same length.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -94,10 +94,15 @@ class TrlRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def trl_row(
-    ledger: Ledger, blobs: Mapping[str, bytes], *, instructions: str = "", gamma: float = 1.0
+    ledger: Ledger,
+    blobs: Mapping[str, bytes],
+    *,
+    instructions: str = "",
+    gamma: float = 1.0,
+    regrades: Sequence[str] = (),
 ) -> TrlRow:
     """A trial's row. The `instructions` and the first observation are the prompt where the log has
-    no messages. `blobs` has those that trajectory_blobs names."""
+    no messages. `blobs` has those that trajectory_blobs names, `regrades` as in `rows`."""
     view = ledger.view
     told = msgspec.json.decode(trajectory(view, blobs), type=Trajectory)
     dialogue = [] if told.notes is not None else told.steps
@@ -112,9 +117,9 @@ def trl_row(
         for message, events in _messages(step):
             places |= dict.fromkeys(events, len(completion))
             completion.append(message)
-    found = list(rows(ledger, blobs, gamma=gamma))
+    found = list(rows(ledger, blobs, gamma=gamma, regrades=regrades))
     steps = [row for row in found if isinstance(row, StepRow)]
-    mask, ending = mask_of(view), ending_of(view)
+    mask, ending = mask_of(view, regrades), ending_of(view)
     started, slot = view.started, view.started.slot
     return TrlRow(
         prompt=prompt,

@@ -56,6 +56,7 @@ from trialog.projections.regrades import (
     RegradesFold,
     digest_of,
     digest_of_run,
+    latest_verdict,
     verdict_of,
 )
 from trialog.projections.summary import SummaryFold
@@ -116,6 +117,20 @@ def of(items: list[Item], *job: Item) -> dict[str, Any] | None:
     """regrade.json of trial ONE, read back."""
     found = regrade(view(*items), regrades_of(*job))
     return None if found is None else json.loads(document(found))
+
+
+def test_the_verdict_that_stands() -> None:
+    """It is the last finished regrade's whose verifiers gave one; the engine's 0 is none."""
+    items = [
+        *trial(1.0), given("a", 1.0), given("b", 0.5), RegradeFailed(regrade_id="c", error="e",
+        category="verifier_failed"), given("d", 0.0, reward_source="engine", reward_valid=False),
+        given("open", 1.0),
+    ]  # fmt: skip
+    known = view(*items)
+    found = latest_verdict(known, ["a", "b", "c", "d", "elsewhere"])
+    assert found is not None
+    assert found.regrade_id == "b"
+    assert latest_verdict(known, ["c", "d"]) is None
 
 
 def folded(job: list[Item], trials: dict[str, list[Item]]) -> SummaryFold:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from functools import partial
@@ -17,10 +18,13 @@ from trialog.engine.console.agreement import show_agreement
 from trialog.engine.console.exporting import export_job
 from trialog.engine.console.label_report import DIFFERENCES_SHOWN
 from trialog.engine.console.labels import apply_labels, try_labels
+from trialog.engine.console.regrading import regrade_thing
 from trialog.engine.console.rewards import show_rewards
+from trialog.engine.console.showing import show_thing
 from trialog.engine.errors import CommandRefused, ConfigError
 from trialog.engine.labels.workers import in_order
 from trialog.engine.location import NotFound
+from trialog.engine.regrade.run import Wish
 from trialog.events.codec import decode
 from trialog.events.kinds import JudgeSampled, VerifierApplied
 from trialog.events.open import open_log
@@ -145,6 +149,58 @@ async def test_applying_again_adds_nothing(desk: Desk) -> None:
     assert [0, 0] == [one["appended"] for one in said.objects]
     assert once == await desk.events()
     assert 0 == (await tried(desk, check=True)).code
+
+
+async def test_what_was_applied_last_stands(desk: Desk) -> None:
+    """A version lower than one applied before stands from then on, and that is told with how to
+    see the other; one that was applied again does not, and that is told too."""
+    change(desk.root, "trial.score / 4", "0.5", version="0.10.0")
+    assert "stands" not in (await applied(desk)).out
+    change(desk.root, "0.5,", "0.75,", version="0.9.0")
+
+    said = await applied(desk)
+
+    assert (
+        "! 0.9.0 is lower than 0.10.0, which labelled 2 trials too: 0.9.0 stands there now, since "
+        "it was applied last\n    `--as-of exact@0.10.0` of rewards and export shows 0.10.0\n"
+    ) in said.out
+    rows = (await exported(desk)).objects
+    assert {"exact": "0.9.0"} == rows[-1]["versions"]
+    change(desk.root, "0.75,", "0.5,", version="0.10.0")
+    again = await applied(desk)
+    assert "! 0.10.0 was applied before 0.9.0 in 2 trials: 0.9.0 still stands there" in again.out
+    assert "labels added to 0" in again.out
+
+
+async def test_a_regraded_trial_is_told_as_such(tmp_path: Path) -> None:
+    """An unscored trial that a finished regrade gave a verdict is masked by that regrade's name,
+    and nobody is advised to mend the test any more."""
+    desk = Desk(write_desk(tmp_path / "desk"), tmp_path / "jobs")
+    change(desk.root, "return VerifierOutput", "raise KeyError('x')\n    return VerifierOutput")
+    await desk.run()
+    before = await desk.say(show_thing, desk.job)
+    assert "next: mend the test" in before.out
+    row = (await exported(desk)).objects[-1]
+    assert "unscored" == row["mask_reason"]
+    change(desk.root, "    raise KeyError('x')\n", "")
+    means: dict[str, Any] = {"dry_run": False, "resume": False, "sandbox": None}
+    wish = Wish(tasks_root=desk.root)
+
+    assert 0 == (await desk.say(regrade_thing, desk.job, wish=wish, concurrency=None, **means)).code
+
+    (trial,) = await desk.trials()
+    id = json.loads(desk.file(trial, "regrade.json"))["regrade_id"]
+    after = await desk.say(show_thing, desk.job)
+    assert "next: mend the test" not in after.out
+    assert f"  1 unscored in the run, graded by regrade {id}: count" in after.out
+    rows = (await exported(desk)).objects
+    assert {("regraded", None)} == {(r["mask_reason"], r.get("reward")) for r in rows[-1:]}
+    assert rows[-1]["mask_detail"].startswith(
+        f"regrade {id} gave it a verdict (passed, score 1), which is in regrade.json; in the run "
+        "it was unscored: verifier_failed: KeyError: 'x'"
+    )
+    (trl,) = (await exported(desk, form="trl")).objects
+    assert ("regraded", None) == (trl["mask_reason"], trl["reward"])
 
 
 async def test_other_code_must_raise_the_version(desk: Desk) -> None:
