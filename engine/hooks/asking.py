@@ -58,11 +58,12 @@ class JobHooks(ABC):
         ask: AskApp | None,
         *,
         rewarded: Collection[str] = (),
+        checks: bool = True,
         hindsight: bool = True,
         verdicts: dict[str, str] | None = None,
     ) -> TrialGiven:
         """See Hooks."""
-        job = _trial_job(sources, episode, ask, rewarded, hindsight, verdicts)
+        job = _trial_job(sources, episode, ask, rewarded, checks, hindsight, verdicts)
         return _trial_given(job, episode, await self.done(job))
 
 
@@ -71,6 +72,7 @@ def _trial_job(
     episode: EpisodeData,
     ask: AskApp | None,
     rewarded: Collection[str],
+    checks: bool,
     hindsight: bool,
     verdicts: dict[str, str] | None,
 ) -> Job:
@@ -82,7 +84,8 @@ def _trial_job(
         if source.reward is not None and source.name not in rewarded
         for step in steps
     ]
-    calls += [Call(n, "check") for n, source in enumerate(sources) if source.check is not None]
+    if checks:
+        calls += [Call(n, "check") for n, s in enumerate(sources) if s.check is not None]
     if hindsight:
         calls += [Call(n, "hindsight") for n, s in enumerate(sources) if s.hindsight is not None]
     return Job(sources, calls, episode, ask=ask, verdicts=verdicts)

@@ -118,6 +118,7 @@ class Hooks(Protocol):
         ask: AskApp | None,
         *,
         rewarded: Collection[str] = (),
+        checks: bool = True,
         hindsight: bool = True,
         verdicts: dict[str, str] | None = None,
     ) -> TrialGiven:
@@ -125,7 +126,8 @@ class Hooks(Protocol):
         checks come to.
 
         Verifiers in `rewarded` have rewarded the steps already; `episode.rewards` has that. No
-        `hindsight` where judges or people have a say in the score. `verdicts` names the events that
+        `checks` where the episode is not in the log yet; no `hindsight` without them, and where
+        judges or people have a say in the score. `verdicts` names the events that
         the scores will be in, by verifier, so that `trial.rewards` has them as a replay will.
         """
         ...

@@ -56,55 +56,60 @@ class EpisodeJudging:
             self._tell_reward(source, event_id, data.steps[step].app, given)
 
     async def run(self, world: WorldClient, end: list[TrialEvent]) -> None:
-        """Reward what is not yet rewarded, end the agent's part, and judge."""
+        """Reward what is not yet rewarded, end the agent's part, and judge.
+
+        The episode is on its way into the log before anyone judges it, so that whatever becomes of
+        the engine while a check runs, the agent does not act again. Before anyone is asked who is
+        not the author's code, it is durable.
+        """
         task = self._task
-        if not (task.judges or task.people or any(s.queries for s in task.sources)):
-            await self._judge_at_once(end)
+        checks = [source for source in task.sources if source.check is not None]
+        asked = task.judges or task.people or any(s.queries for s in task.sources)
+        if len(checks) == 1 and not asked:
+            await self._judge_by(checks[0], end)
             return
-        await self._reward_rest()
-        for event in end:
-            self._episode.told(event)
-        await self._history.settle()
+        self._episode.told(*await self._rest_of_rewards(self._episode.data()), *end)
+        if asked:
+            await self._history.settle()
         await self._check_all(world)
         if await self._waits():
             return
         await self.conclude()
 
-    async def _judge_at_once(self, end: list[TrialEvent]) -> None:
-        """All hooks in one round trip: for verifiers in code that ask apps nothing."""
-        task, sources, history = self._task, self._task.sources, self._history
+    async def _judge_by(self, source: HookSource, end: list[TrialEvent]) -> None:
+        """The one check and the credit in one round trip: they ask apps nothing."""
+        history, sources = self._history, self._task.sources
         episode = self._episode.data(*end)
-        ids = {s.name: history.record.reserve(s.name) for s in sources if s.check is not None}
-        given = await self._hooks.trial(sources, episode, None, verdicts=ids)
-        events: list[TrialEvent] = []
-        for source in sources:
-            for step, one in zip(episode.steps, given.rewards.get(source.name, []), strict=False):
-                events += _reward(source, step.event_id, step.app, one)
-        events += end
-        for source in sources:
-            if source.check is not None:
-                duration = round(given.seconds[source.name], 6)
-                verdict = verdict_given(source, given.checks[source.name], duration)
-                events += [_started(source), *with_range_told(verdict, task.scoring)]
+        self._episode.told(*await self._rest_of_rewards(episode), *end, _started(source))
+        episode = replace(episode, rewards=self._episode.earned())
+        ids = {source.name: history.record.reserve(source.name)}
+        given = await self._hooks.trial(
+            sources, episode, None, rewarded=[s.name for s in sources], verdicts=ids
+        )
+        verdict = verdict_given(
+            source, given.checks[source.name], round(given.seconds[source.name], 6)
+        )
         credits: list[TrialEvent] = []
-        if not any(isinstance(event, VerifierFailed) for event in events):
-            for source in sources:
-                if source.name in given.hindsight:
-                    credits += credit_events(source, given.hindsight[source.name])
+        if isinstance(verdict, VerifierScored):
+            for one in sources:
+                if one.name in given.hindsight:
+                    credits += credit_events(one, given.hindsight[one.name])
         # One append: it is all there or, to be asked for again, none of it.
-        history.command(Record(events), Score(), Record(credits), Conclude())
+        told = with_range_told(verdict, self._task.scoring)
+        history.command(Record(told), Score(), Record(credits), Conclude())
         await history.settle()
 
-    async def _reward_rest(self) -> None:
-        sources = [s for s in self._task.sources if s.reward is not None and not s.queries]
-        if not sources:
-            return
-        data = self._episode.data()
-        steps = range(len(data.steps))
-        for source in sources:
-            given = await self._hooks.rewards(source, data, steps, None)
-            for step, one in zip(data.steps, given, strict=True):
-                self._tell_reward(source, step.event_id, step.app, one)
+    async def _rest_of_rewards(self, episode: EpisodeData) -> list[TrialEvent]:
+        """The rewards of verifiers whose code asks nothing, in one round trip."""
+        rest = [s for s in self._task.sources if s.reward is not None and not s.queries]
+        if not rest:
+            return []
+        given = await self._hooks.trial(rest, episode, None, checks=False, hindsight=False)
+        events: list[TrialEvent] = []
+        for source in rest:
+            for step, one in zip(episode.steps, given.rewards.get(source.name, []), strict=False):
+                events += _reward(source, step.event_id, step.app, one)
+        return events
 
     def _tell_reward(self, source: HookSource, step: str, app: str, given: RewardGiven) -> None:
         for event in _reward(source, step, app, given):

@@ -8,7 +8,7 @@ from ...events.codec import decode_or_none
 from ...events.kinds import ActionTaken, AppQueried, EnvironmentReset, EpisodeEnded, TrialEvent
 from ...events.kinds.parts import AppState, StateChange
 from ...events.values import INLINE_LIMIT, Json, Text, as_json, escape
-from ...projections.episode import EpisodeData, EpisodeFold, TaskData, episode_blobs
+from ...projections.episode import EpisodeData, EpisodeFold, RewardData, TaskData, episode_blobs
 from ...projections.source import read_trial
 from ..hooks.protocol import HookSource
 from ..redacting_log import redacted
@@ -136,6 +136,10 @@ class EpisodeRecord:
         for payload in coming:
             self._fold.feed("", payload, self._blobs)
         return self._fold.data(self._blobs)
+
+    def earned(self) -> list[RewardData]:
+        """What the trial has earned until now."""
+        return self._fold.earned()
 
     def step_id(self, number: int) -> str:
         """The event id of a step."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, Literal
 
@@ -9,6 +10,8 @@ import msgspec
 
 from ..authoring.views import Credit
 from ..hooks.protocol import CheckGiven, HindsightGiven, HookFault, RewardGiven
+
+_PLACE = re.compile(r" \(at [^()]*\)$")
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,16 +65,16 @@ def _checks(recorded: CheckGiven | None, now: CheckGiven | None) -> Iterator[Dif
         yield Difference(what="evidence", recorded=before.evidence, now=after.evidence)
     if before.feedback != after.feedback:
         yield Difference(what="feedback", recorded=before.feedback, now=after.feedback)
-    if shown_fault(before.fault) != shown_fault(after.fault):
-        yield Difference(
-            what="check", recorded=shown_fault(before.fault), now=shown_fault(after.fault)
-        )
+    fault, again = shown_fault(before.fault), shown_fault(after.fault)
+    if not _same(fault, again, after.fault):
+        yield Difference(what="check", recorded=fault, now=again)
 
 
 def _rewards(recorded: Said, now: Said) -> Iterator[Difference]:
     for step in dict.fromkeys([*now.rewards, *recorded.rewards]):
         before, after = _reward(recorded, step), _reward(now, step)
-        if before != after:
+        given = now.rewards.get(step)
+        if not _same(before, after, given.fault if given else None):
             yield Difference(what="reward", event_id=step, recorded=before, now=after)
 
 
@@ -84,8 +87,15 @@ def _reward(said: Said, step: str) -> float | str | None:
 
 def _credits(recorded: Said, now: Said) -> Iterator[Difference]:
     before, after = credits_of(recorded), credits_of(now)
-    if before != after:
+    if not _same(before, after, now.hindsight.fault if now.hindsight else None):
         yield Difference(what="credits", recorded=before, now=after)
+
+
+def _same(recorded: Any, now: Any, fault: HookFault | None) -> bool:
+    """Whether two things said are one; the line that code had got to at its deadline is chance."""
+    if fault is not None and fault.timed_out and isinstance(recorded, str):
+        recorded, now = (_PLACE.sub("", text) for text in (recorded, now))
+    return bool(recorded == now)
 
 
 def credits_of(said: Said) -> list[dict[str, Any]] | str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from helpers.judges import Endpoint, completion
+from helpers.terminal import until
 
 if TYPE_CHECKING:
     from conftest import User
@@ -172,6 +173,68 @@ def test_a_killed_job_goes_on_without_its_project(user: User, demo: Path, gone: 
     assert ran.out.count("[PASS] count-to-ten") == 3
     assert [result["attempt"] for result in results(job)] == [1, 2, 3]
     user.run("rebuild", job.name, "--check", cwd=elsewhere, code=0)
+
+
+WAITS = """
+import time
+from pathlib import Path
+
+def check(episode):
+    Path({begun!r}).touch()
+    while not Path({go!r}).exists():
+        time.sleep(0.02)
+    return {{"score": 1.0}}
+"""
+
+
+ONCE = """
+from trialog import Action, Answer
+
+class Policy:
+    def __init__(self):
+        with open({acted!r}, "a") as file:
+            file.write("acts\\n")
+        self.seen = 0
+
+    async def act(self, observation, actions):
+        self.seen += 1
+        return Action("add", {{"n": 1}}) if self.seen < 3 else Answer(self.seen)
+"""
+
+
+@pytest.mark.parametrize("hosted", [True, False], ids=["hosted", "in-process"])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["kill", "term"])
+def test_stopped_while_a_check_runs(user: User, demo: Path, hosted: bool, number: int) -> None:
+    """An agent that has finished does not act again when its engine is ended in a check."""
+    user.env["TRIALOG_LOG"] = str(user.home / "jobs" / "trialog.db")
+    go, begun, acted = user.home / "go", user.home / "begun", user.home / "acted"
+    policy = demo / "agents" / "steady" / "policy.py"
+    policy.write_text(ONCE.format(acted=str(acted)))
+    verify = demo / "verifiers" / "reached" / "verify.py"
+    verify.write_text(
+        verify.read_text().replace("\ndef check(", "\ndef old(")
+        + WAITS.format(go=str(go), begun=str(begun))
+    )
+    words = [] if hosted else ["--in-process"]
+    process = user.start(
+        "run", "count-to-ten", "-a", "steady", *words, cwd=demo, start_new_session=True
+    )
+    until(begun.exists, "the check")
+    os.kill(process.pid, number)
+    if number != signal.SIGKILL:
+        assert process.stderr is not None
+        while "no new trials" not in process.stderr.readline():
+            assert process.poll() is None
+        os.kill(process.pid, number)
+    process.communicate()
+    [job] = [path for path in (user.home / "jobs").iterdir() if re.match(r"\d{4}-", path.name)]
+    (planned,) = user.run("resume", job.name, "--dry-run", "--json", cwd=demo, code=0).objects
+    assert (planned["action"], planned["same_stream"]) == ("grade", True)
+    go.touch()
+    ran = user.run("resume", job.name, cwd=demo, code=0)
+    assert "[PASS] count-to-ten" in ran.out
+    assert acted.read_text() == "acts\n"
+    user.run("rebuild", job.name, "--check", cwd=demo, code=0)
 
 
 def test_the_same_seed_gives_the_same_worlds(user: User, examples: Path) -> None:

@@ -152,17 +152,24 @@ class TellsHooks:
         ask: AskApp | None,
         *,
         rewarded: Collection[str] = (),
+        checks: bool = True,
         hindsight: bool = True,
         verdicts: dict[str, str] | None = None,
     ) -> TrialGiven:
         """See Hooks: one after the other."""
         steps = range(len(episode.steps))
-        rewards = {s.name: await self.rewards(s, episode, steps, ask) for s in sources if s.reward}
-        checks = {s.name: await self.check(s, episode, ask) for s in sources if s.check}
-        score = next((c.score for c in checks.values()), None)
-        credit = {s.name: await self.hindsight(s, episode, score) for s in sources if s.hindsight}
+        rewards = {
+            s.name: await self.rewards(s, episode, steps, ask)
+            for s in sources if s.reward and s.name not in rewarded
+        }  # fmt: skip
+        given = {s.name: await self.check(s, episode, ask) for s in sources if s.check and checks}
+        score = next((c.score for c in given.values()), None)
+        credit = {
+            s.name: await self.hindsight(s, episode, score)
+            for s in sources if s.hindsight and hindsight
+        }  # fmt: skip
         return TrialGiven(
-            rewards=rewards, checks=checks, hindsight=credit, seconds=dict.fromkeys(checks, 0.0)
+            rewards=rewards, checks=given, hindsight=credit, seconds=dict.fromkeys(given, 0.0)
         )
 
     async def aclose(self) -> None:

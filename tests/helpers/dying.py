@@ -20,6 +20,10 @@ class DyingLog:
     def __getattr__(self, name: str) -> object:
         return getattr(self._log, name)
 
+    def die(self) -> None:
+        """Write nothing more from now on."""
+        self._left = 0
+
     def append(
         self, stream: str, expected_version: int, events: Sequence[NewEvent]
     ) -> Awaitable[Appended]:

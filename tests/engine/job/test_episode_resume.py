@@ -16,6 +16,7 @@ from helpers.dying import DyingLog, died
 from helpers.fakes import FakeBackend
 from helpers.jobs import Watched, services
 from helpers.judges import FakeClient
+from trialog.engine.authoring.views import Episode
 from trialog.engine.console.rows import read_job
 from trialog.engine.job.api import Services, plan_resume, resume_job, run_job
 from trialog.engine.job.conclude_reviewed import conclude_reviewed
@@ -30,11 +31,13 @@ from trialog.engine.people.submit import submit
 from trialog.engine.people.waiting import waiting
 from trialog.engine.projects.project import load_project
 from trialog.engine.projects.template import init_project
+from trialog.events.errors import LogPoisoned
 from trialog.events.kinds.parts import Usage
 from trialog.events.log import EventLog
 from trialog.events.open import memory_log
 
 CONFIG = JobConfig(tasks=["count-to-ten"], agents=["steady"], attempts=2, concurrency=1, seed=7)
+ONE = msgspec.structs.replace(CONFIG, attempts=1)
 
 ASKING = """
 def reward(step):
@@ -195,6 +198,69 @@ async def test_dead_at_every_append(tmp_path: Path, asks: bool) -> None:
     assert again > 3  # some were cut off while they played
 
 
+SECOND = """\
+name: second
+version: 0.1.0
+kind: deterministic
+check: verify.py:check
+"""
+
+
+@pytest.mark.parametrize("names", [["reached"], ["reached", "second"]], ids=["one", "two"])
+async def test_dead_while_a_check_runs(tmp_path: Path, names: list[str]) -> None:
+    """The episode and the check's begin are in the log before it runs: a resume makes the checks
+    that are missing, and no agent acts again."""
+
+    def made_project() -> EpisodeTask:
+        root = tmp_path / "project"
+        project(root)
+        (root / "verifiers" / "second").mkdir()
+        (root / "verifiers" / "second" / "verifier.yaml").write_text(SECOND)
+        (root / "verifiers" / "second" / "verify.py").write_text(
+            "def check(episode):\n    return {'score': 1.0}\n"
+        )
+        task = root / "tasks" / "count-to-ten" / "task.yaml"
+        task.write_text(task.read_text().replace("[reached", f"[{', '.join(names)}"))
+        agent = load_project(root).agent("steady")
+        packed = pack_episode_task(load_project(root).task("count-to-ten"), [agent])
+        return msgspec.structs.replace(
+            packed, policies={"steady": PolicyAgent("steady", agent.policy())}
+        )
+
+    task = await to_thread.run_sync(made_project)
+    assert [source.name for source in task.sources] == names
+    async with memory_log() as log:
+        dying = DyingLog(log, 1000)
+        told = hooks()
+
+        def check(episode: Episode) -> float:
+            if told.calls.count("check") == len(names):
+                dying.die()
+                raise LogPoisoned("test", "the process is dead")
+            return 1.0
+
+        told.check_with = check
+        given = msgspec.structs.replace(made(dying, tmp_path, task), hooks=told)  # type: ignore[arg-type]
+        try:
+            await run_job(given, ONE, [task], Watched())
+        except BaseException as error:
+            if not died(error):
+                raise
+        (before,) = (await streams(log)).values()
+        assert [event.kind for event in before[-2:]] == [
+            "ProcessesKilled" if len(names) == 1 else "VerifierScored", "VerifierStarted",
+        ]  # fmt: skip
+        again = hooks()
+        given = msgspec.structs.replace(made(log, tmp_path, task), hooks=again)
+        result = await resume_job(given, await job_of(log), Watched())
+        (after,) = (await streams(log)).values()
+    assert after[: len(before)] == before
+    assert again.calls == ["check", "hindsight"]
+    assert result.summary["counts"]["passed"] == 1
+    assert kinds(after)["AgentStarted"] == kinds(after)["AgentFinished"] == 1
+    assert kinds(after)["VerifierStarted"] == kinds(after)["VerifierScored"] == len(names)
+
+
 async def test_dead_twice(tmp_path: Path) -> None:
     """A resume that dies too is gone on with: again every slot is scored once."""
     task = await to_thread.run_sync(lambda: project(tmp_path / "project", asks=True))
@@ -281,7 +347,6 @@ async def test_dead_after_the_last_review(tmp_path: Path) -> None:
 
 
 DOWN = CallFailed("the endpoint answered 503", "unreachable", status=503)
-ONE = msgspec.structs.replace(CONFIG, attempts=1)
 
 
 async def judged_by_nobody(

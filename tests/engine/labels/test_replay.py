@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from helpers.given import Item, recorded, scored, started, step_rewarded
@@ -310,6 +311,23 @@ def test_everything_that_differs_is_named() -> None:
     (failed,) = differences(Said(), Said(check=CheckGiven(fault=fault)))
     assert ("check", None, "E (at v.py:1)") == (failed.what, failed.recorded, failed.now)
     assert "E" == shown_fault(HookFault(error="E"))
+
+
+@pytest.mark.parametrize("timed_out", [True, False])
+def test_where_a_deadline_met_the_code_is_chance(timed_out: bool) -> None:
+    """What ran past its deadline is compared without its line; any other error with it."""
+
+    def at(line: int, *, now: bool) -> Said:
+        # The log does not tell of rewards and credits that they ran past a deadline.
+        fault = HookFault(error="E", line=f"v.py:{line}", timed_out=timed_out and now)
+        return Said(
+            check=CheckGiven(fault=fault), rewards={"s1": RewardGiven(fault=fault)},
+            hindsight=HindsightGiven(fault=fault),
+        )  # fmt: skip
+
+    found = differences(at(1, now=False), at(2, now=True))
+
+    assert [one.what for one in found] == ([] if timed_out else ["check", "reward", "credits"])
 
 
 def test_calls_are_there_to_credit() -> None:
