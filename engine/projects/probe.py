@@ -18,6 +18,7 @@ import msgspec
 
 from ..authoring.app import App
 from ..authoring.environment import Environment
+from ..authoring.states import state_faults, unknown_apps
 from ..errors import ConfigError
 from .apps import authored_app, is_app
 from .faults import raised
@@ -50,6 +51,8 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     line: int = 1
     app: int | None = None
     task: str | None = None
+    ended: bool = False
+    """The process that imported it is no more."""
 
 
 def main() -> None:
@@ -132,21 +135,16 @@ def _state(environment: Environment, task: str, state: dict[str, Any] | None) ->
     found: list[Found] = []
     if several and state is not None:
         found += [
-            Found(
-                task=task,
-                message=f"initial_state: there is no app {name!r}; there are: "
-                f"{', '.join(environment.apps)}",
-            )
-            for name in state
-            if name not in environment.apps
+            Found(task=task, message=f"initial_state: {fault}")
+            for fault in unknown_apps(state, environment.apps)
         ]
     for name, kind in environment.apps.items():
         given = (state or {}).get(name) if several else state
-        try:
-            msgspec.convert(given or {}, kind.state_type())
-        except msgspec.ValidationError as error:
-            what = "initial_state" if given else "the first state"
-            found.append(Found(task=task, message=f"{what}: app {name!r} can't begin: {error}"))
+        what = "initial_state" if given else "the first state"
+        found += [
+            Found(task=task, message=f"{what}: app {name!r} can't begin: {fault}")
+            for fault in state_faults(given or {}, kind.state_type())
+        ]
     return found
 
 

@@ -127,9 +127,15 @@ def _questions(project: Project, manifest: object) -> Iterator[_Asked]:
 def _answers(asked: list[_Asked], root: Path, seconds: float) -> Iterator[Fault]:
     if not asked:
         return
+    ended: set[tuple[str, str]] = set()
     with _Prober(root, seconds) as prober:
         for one in asked:
+            file = (one.question.folder, one.question.reference.partition(":")[0])
+            if file in ended:
+                continue  # told already, and it would end the process again
             for found in prober.ask(one.question):
+                if found.ended:
+                    ended.add(file)
                 yield _fault(one, found)
 
 
@@ -180,8 +186,8 @@ class _Prober:
             return msgspec.json.decode(line, type=list[Found])
         status = self._end()
         if line is None:
-            return [Found(message=f"importing it took over {self._seconds:g} seconds")]
-        return [Found(message=f"importing it ended the process ({_how(status)})")]
+            return [Found(message=f"importing it took over {self._seconds:g} seconds", ended=True)]
+        return [Found(message=f"importing it ended the process ({_how(status)})", ended=True)]
 
     def _start(self) -> subprocess.Popen[bytes]:
         self._process = subprocess.Popen(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import random
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import msgspec
@@ -14,6 +13,7 @@ from ...events.errors import TrialogError
 from ...events.values import json_bytes, without_surrogates
 from ..authoring.app import ActionSpec, App
 from ..authoring.environment import Environment
+from ..authoring.states import known_fields, state_faults, unknown_apps
 from ..authoring.task import TaskView
 from ..authoring.views import QueryRefused
 from ..errors import ConfigError
@@ -62,19 +62,6 @@ class Acted(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 def as_recorded(value: Any) -> Any:
     """A value as the log will have it. Raises TypeError, ValueError for what is no JSON data."""
     return msgspec.json.decode(json_bytes(value))
-
-
-@functools.cache  # the annotations behind it are compiled with each call
-def _field_names(state: type[msgspec.Struct]) -> tuple[str, ...]:
-    return tuple(field.encode_name for field in msgspec.structs.fields(state))
-
-
-def _check_names(given: Mapping[str, Any], known: Collection[str], what: str) -> None:
-    for name in given:
-        if name not in known:
-            raise ConfigError(
-                f"there is no {what} {name!r}; there are: {', '.join(known)}", key="initial_state"
-            )
 
 
 def _untold(app: str, hook: str) -> None:
@@ -131,12 +118,16 @@ class World:
     def _first_state(self, name: str, kind: type[App[Any]]) -> msgspec.Struct:
         given: Any = self.task.initial_state or {}
         if len(self.environment.apps) > 1:
-            _check_names(given, self.environment.apps, "app")
+            if faults := unknown_apps(given, self.environment.apps):
+                raise ConfigError("; ".join(faults), key="initial_state")
             given = given.get(name) or {}
         state = kind.state_type()
-        if isinstance(given, dict):
-            _check_names(cast("dict[str, Any]", given), _field_names(state), "field")
-        return msgspec.convert(given, state)
+        try:
+            if not isinstance(given, dict) or known_fields(state).issuperset(cast("Any", given)):
+                return msgspec.convert(given, state)
+        except msgspec.ValidationError:
+            pass
+        raise ConfigError("; ".join(state_faults(given, state)), key="initial_state")
 
     def actions(self) -> list[ActionSpec]:
         """What an agent may do."""

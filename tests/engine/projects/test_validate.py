@@ -132,6 +132,13 @@ REWARD = "\n\ndef reward(step):\n    return None\n"
          "initial_state: {value: many}\n",
          ["tasks/count/task.yaml:5: initial_state: app 'counter' can't begin: Expected `int`, got "
           "`str` - at `$.value`"]),
+        ("tasks/count/task.yaml",
+         "name: count\ninstructions: x\nenvironment: counter\nverifiers: [reached]\n"
+         "initial_state: {value: many, vlaue: 3, more: 1}\n",
+         ["tasks/count/task.yaml:5: initial_state: app 'counter' can't begin: Expected `int`, got "
+          "`str` - at `$.value`",
+          *("tasks/count/task.yaml:5: initial_state: app 'counter' can't begin: there is no field "
+            f"'{name}'; there are: value" for name in ("more", "vlaue"))]),
     ],
 )  # fmt: skip
 def test_faults_of_code(make: Make, path: str, text: str, expected: list[str]) -> None:
@@ -159,6 +166,20 @@ def test_states_of_several_apps(make: Make) -> None:
     assert faults(root) == [
         "tasks/count/task.yaml:5: initial_state: there is no app 'othr'; there are: counter, other"
     ]
+
+
+@pytest.mark.parametrize("code", ["while True:\n    pass\n", "import os\nos._exit(3)\n"])
+def test_a_file_of_three_hooks_is_told_once(make: Make, code: str) -> None:
+    """What keeps a verifier's file from being imported is told once, at its first hook."""
+    hooks = "".join(f"{hook}: verify.py:{hook}\n" for hook in ("check", "reward", "hindsight"))
+    root = make(
+        {
+            "verifiers/reached/verify.py": code,
+            "verifiers/reached/verifier.yaml": f"name: reached\nkind: deterministic\n{hooks}",
+        }
+    )
+    (fault,) = faults(root)
+    assert fault.startswith("verifiers/reached/verifier.yaml:3: check: importing it ")
 
 
 @pytest.mark.parametrize(

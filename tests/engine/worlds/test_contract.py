@@ -245,6 +245,11 @@ async def test_initial_state(open_world: Open) -> None:
         ),
         (["Counter", "Second"], {"second": {"vale": 4}}, "there is no field 'vale'"),
         (["Counter"], {"value": "four"}, "Expected `int`, got `str`"),
+        (
+            ["Counter"],
+            {"value": "four", "vale": 4, "items": {"a": "b"}},
+            r"no field 'vale'; .*; Expected `int`, got `str` - at `\$\.value`; .*`\$\.items",
+        ),
         (["Counter", "Second"], {"second": 4}, "Expected `object`, got `int`"),
     ],
 )
