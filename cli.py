@@ -730,7 +730,6 @@ def human_open(trial: Trial, log: Log = None, json: Json = False, verbose: Verbo
 @human_commands.command("submit")
 def human_submit(
     trial: Trial,
-    verifier: Annotated[str, typer.Option(metavar="NAME", help="Which review it is.")],
     score: Annotated[
         list[str],
         typer.Option(
@@ -738,6 +737,10 @@ def human_submit(
             help="The score, on its own range; once for each criterion where there are several.",
         ),
     ],
+    verifier: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Which review it is; not needed where one is owed."),
+    ] = None,
     feedback: Annotated[str | None, typer.Option(help="Why, in words.")] = None,
     reviewer: Annotated[str | None, typer.Option(metavar="NAME", help="Who reviewed it.")] = None,
     log: Log = None,

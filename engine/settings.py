@@ -146,7 +146,7 @@ def resolve(
     _check_ranges(config)
     for agent in config.agents:
         if not _is_policy(agent, config.tasks):
-            _check_agent(agent)
+            _check_agent(agent, _policies(config.tasks))
     for category in config.retry_on or ():
         check_category(category, "--retry-on")
     return config
@@ -197,13 +197,24 @@ def _is_policy(agent: str, tasks: Iterable[str]) -> bool:
     """Whether a project around here, or around one of the tasks, has an agent of this name."""
     if ":" in agent or "/" in agent:
         return False
+    return any((root / "agents" / agent).is_dir() for root in _roots(tasks))
+
+
+def _policies(tasks: Iterable[str]) -> list[str]:
+    """The agents of those projects."""
+    from .projects.project import names_in
+
+    return sorted({name for root in _roots(tasks) for name in names_in(root, "agent")})
+
+
+def _roots(tasks: Iterable[str]) -> set[Path]:
     from .projects.project import project_root
 
-    roots = {project_root(Path(place)) for place in (".", *tasks)}
-    return any(root is not None and (root / "agents" / agent).is_dir() for root in roots)
+    roots = (project_root(Path(place)) for place in (".", *tasks))
+    return {root for root in roots if root is not None}
 
 
-def _check_agent(agent: str) -> None:
+def _check_agent(agent: str, policies: Sequence[str]) -> None:
     if agent in {"oracle", "nop", "chat"}:
         return
     name, colon, path = agent.partition(":")
@@ -211,8 +222,11 @@ def _check_agent(agent: str) -> None:
         if not path or not Path(path).is_file():
             raise ConfigError(f"there is no program {path!r}", key=f"--agent {agent}")
         return
-    near = _nearest(agent, ("oracle", "nop", "chat"))
-    advice = f"did you mean {near}?" if near else "known are oracle, nop, chat and command:PATH"
+    known = (*policies, "oracle", "nop", "chat")
+    near = _nearest(agent, known)
+    advice = f"known are {', '.join(known)} and command:PATH"
+    if near:
+        advice = f"did you mean {near}?" + (f" {advice}" if policies else "")
     if not colon and Path(agent).is_file():
         advice = f"to run a program, write command:{agent}"
     raise ConfigError(f"unknown agent {agent!r}; {advice}", key="--agent")

@@ -56,7 +56,8 @@ def trial_line(trial: TrialEnded, label: str = "") -> str:
         reason += _agent_fault(trial)
         return f"[{tag}] {task} (reward={reward}, tools={trial.tools}){reason}{tail}"
     tag = "RETRY" if trial.will_retry else _TAGS[trial.outcome]
-    reason = telling(trial.error or trial.category or _WORDS[trial.outcome], REASON_WIDTH)
+    whose = f"verifier {trial.verifier}: " if trial.verifier and trial.error else ""
+    reason = telling(whose + (trial.error or trial.category or _WORDS[trial.outcome]), REASON_WIDTH)
     return f"[{tag}] {task} (tools={trial.tools}) ({reason}){tail}"
 
 

@@ -10,10 +10,11 @@ import msgspec
 
 from ...events.clock import RandomIds, SystemClock
 from ..environment import find_secrets
-from ..errors import CommandRefused
+from ..errors import CommandRefused, ConfigError
 from ..hooks.pool import HookPool
 from ..job.conclude_reviewed import conclude_reviewed
 from ..job.services import Services
+from ..labels.current import job_tasks
 from ..location import NotFound, job_folder, job_started
 from ..people.decide import Submission, parse_scores
 from ..people.submit import submit
@@ -21,9 +22,10 @@ from ..people.waiting import Evidence, evidence, waiting
 from ..redact import Redactor
 from ..redacting_log import redacting
 from ..sandbox.none import NoSandboxes
+from ..trial.load import load_trial
 from .failure import EXIT_OK
 from .rows import view_of
-from .session import Request, opened
+from .session import Request, Session, opened
 from .table import aligned
 from .text import escaped, number, plural, shortened, text_of
 
@@ -31,6 +33,9 @@ __all__ = ("list_waiting", "open_trial", "submit_review")
 
 WIDTH = 200
 """Characters of a step that are shown."""
+
+STATE_WIDTH = 1000
+"""Characters of an app's final state that are shown."""
 
 
 async def list_waiting(request: Request, *, job: str | None) -> int:
@@ -69,12 +74,17 @@ async def open_trial(request: Request, trial: str) -> int:
             raise CommandRefused(
                 f"trial {name} asks no person; `trialog human list` shows those that do"
             )
-        folder = job_folder(session.place, await job_started(session.log, found.job)) / name
+        started = await job_started(session.log, found.job)
+        folder = job_folder(session.place, started) / name
+        taken = [task for task in started.tasks if task.task == found.task]
+        task = (await job_tasks(taken, session.log.blobs)).get(found.task)
+        instructions = task.data.instructions if task else ""
     terminal = request.terminal
     if terminal.json:
-        terminal.data({**msgspec.to_builtins(found), "folder": str(folder)})
+        told = {"instructions": instructions, "folder": str(folder)}
+        terminal.data({**msgspec.to_builtins(found), **told})
         return EXIT_OK
-    for line in _shown(found):
+    for line in _shown(found, instructions):
         terminal.line(line)
     terminal.line(f"Files: {escaped(session.shown(folder))}/ (steps.jsonl has every step in full)")
     for request_ in found.requests:
@@ -86,8 +96,12 @@ async def open_trial(request: Request, trial: str) -> int:
     return EXIT_OK
 
 
-def _shown(found: Evidence) -> Iterator[str]:
+def _shown(found: Evidence, instructions: str) -> Iterator[str]:
     yield f"Trial {escaped(found.trial)}: task {escaped(found.task)}, agent {escaped(found.agent)}"
+    if instructions.strip():
+        yield "Its instructions:"
+        for line in instructions.strip().splitlines():
+            yield f"  {escaped(line)}"
     for name in found.given:
         yield f"The review of {escaped(name)} is in"
     for request in found.requests:
@@ -108,6 +122,8 @@ def _shown(found: Evidence) -> Iterator[str]:
     for step in found.steps:
         yield f"  {shortened(step, WIDTH)}"
     yield "Answer: " + ("none" if found.answer is None else escaped(found.answer))
+    for app, state in found.final_state.items():
+        yield f"Final state of {escaped(app)}: {shortened(state, STATE_WIDTH)}"
     for verdict in found.verdicts:
         score = number(verdict.score)
         yield f"Verifier {escaped(verdict.name)} ({verdict.kind}) gave {score}"
@@ -124,24 +140,38 @@ def _example(found: Evidence, verifier: str) -> str:
     return " ".join(f'--score "{c.name}={c.max_score:g}"' for c in asked.criteria)
 
 
+async def _only_owed(session: Session, trial: str) -> str:
+    """The verifier whose review is the only one that is owed."""
+    owed = [asked.verifier for asked in (await load_trial(session.log, trial)).awaiting]
+    if len(owed) > 1:
+        raise ConfigError(
+            f"{len(owed)} reviews are owed: name one of {', '.join(owed)}", key="--verifier"
+        )
+    if not owed:
+        raise CommandRefused(
+            f"trial {trial} waits for no review; `trialog human list` shows those that do"
+        )
+    return owed[0]
+
+
 async def submit_review(
     request: Request,
     trial: str,
     *,
-    verifier: str,
+    verifier: str | None,
     score: Sequence[str],
     feedback: str | None,
     reviewer: str | None,
 ) -> int:
     """``trialog human submit``; gives the exit code."""
-    words = Submission(
-        verifier=verifier, scores=parse_scores(score), feedback=feedback, reviewer=reviewer
-    )
+    scores = parse_scores(score)
     secrets = find_secrets((), request.environ, {})
     terminal = request.terminal
     terminal.hide(secrets)
     async with opened(request, trial, readonly=False) as session:
         name = await session.trial(trial)
+        verifier = verifier or await _only_owed(session, name)
+        words = Submission(verifier=verifier, scores=scores, feedback=feedback, reviewer=reviewer)
         log = redacting(session.log, Redactor(secrets))
         services = Services(
             log=log, log_id=session.log.log_id, backend=NoSandboxes(), clock=SystemClock(),

@@ -6,6 +6,7 @@ from functools import partial
 
 from anyio import to_thread
 
+from ...events.kinds import ActionTaken
 from ...events.log import EventLog
 from ...projections.source import read_trial
 from ..labels.asof import AsOf, parse_as_of
@@ -47,10 +48,12 @@ async def show_rewards(request: Request, trial: str, *, as_of: str | None) -> in
     else:
         for shown in aligned(_reward_table(ledger)):
             terminal.line(shown)
+    steps = _steps(ledger)
     for failure in ledger.failed:
+        which = f"{steps[failure.step]} " if failure.step in steps else ""
         terminal.line(
             f"! {escaped(failure.verifier)} {escaped(failure.version)}: no reward for step "
-            f"{failure.step}: {escaped(text_of(failure.error))}"
+            f"{which}{failure.step}: {escaped(text_of(failure.error))}"
         )
     return EXIT_OK
 
@@ -64,10 +67,20 @@ def refuse_unknown(moment: AsOf, ledger: Ledger) -> None:
         raise NotFound(f"trial {ledger.view.started.trial} has no label of {moment}")
 
 
+def _steps(ledger: Ledger) -> dict[str, str]:
+    """Number and action of every step, by its event's id: ``3. counter.add``."""
+    taken = [(e.id, step) for e, step in ledger.view.history if isinstance(step, ActionTaken)]
+    return {
+        event_id: escaped(f"{number}. {step.app}.{step.action}")
+        for number, (event_id, step) in enumerate(taken, start=1)
+    }
+
+
 def _reward_table(ledger: Ledger) -> list[tuple[str, ...]]:
     table: list[tuple[str, ...]] = [
-        ("VERIFIER", "VERSION", "SOURCE", "VALUE", "SPACE", "TARGET", "STANDS")
+        ("VERIFIER", "VERSION", "SOURCE", "VALUE", "SPACE", "STEP", "TARGET", "STANDS")
     ]
+    steps = _steps(ledger)
     for line in ledger.lines:
         label = line.source in ("step", "hindsight")
         stands = not label or ledger.versions.get(line.verifier) == line.version
@@ -79,7 +92,8 @@ def _reward_table(ledger: Ledger) -> list[tuple[str, ...]]:
         table.append(
             (
                 escaped(line.verifier), escaped(line.version or "–"), line.source,
-                f"{line.value:g}", line.space, escaped(target), "yes" if stands else "no",
+                f"{line.value:g}", line.space, steps.get(line.target.event_id, "–"),
+                escaped(target), "yes" if stands else "no",
             )
         )  # fmt: skip
     return table

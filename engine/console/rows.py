@@ -26,6 +26,7 @@ from ...projections.trial import TrialFold, TrialView
 from ..job.report import TrialEnded
 from ..job.state import slot_key
 from ..regrade.progress import load_progress
+from ..trial.decide import first_failed
 from ..trial.state import HookFailure
 from .tally import Tally
 from .text import text_of
@@ -180,6 +181,9 @@ def row_of(view: TrialView, *, kept: bool = False, regrades: Sequence[str] = ())
         error = found.verifier_error
     elif found.outcome == "scored":
         error = None
+    given = [part.failed or part.scored for part in view.grading.values()]
+    judged = [verdict for verdict in given if verdict is not None]
+    failed = first_failed(judged) if unscored else None
     conclusion, end = view.conclusion, view.agent_end
     return TrialEnded(
         trial=found.trial_name,
@@ -195,6 +199,7 @@ def row_of(view: TrialView, *, kept: bool = False, regrades: Sequence[str] = ())
         parameters=unescape(view.started.slot.parameters),
         error=text_of(error),
         category=found.verifier_error_category if unscored else found.error_category,
+        verifier=failed.verifier if failed and len(judged) > 1 else None,
         agent_error=text_of(end.error) if isinstance(end, AgentFinished) else None,
         tampered=len(found.tamper),
         kept=kept,

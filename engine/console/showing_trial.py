@@ -11,6 +11,7 @@ from anyio import to_thread
 
 from ...events.log import EventLog
 from ...events.values import BlobRef, Text, unescape
+from ...projections.grading import VerifierResult
 from ...projections.regrade import regrade
 from ...projections.result import Result, result
 from ...projections.source import trial_view
@@ -23,7 +24,7 @@ from .lines import labels, trial_line
 from .regrade_lines import regraded_line
 from .rows import cancel_reason, hook_failures, row_of
 from .session import Session
-from .text import escaped, number, plural, text_of
+from .text import escaped, number, plural, shortened, text_of
 
 __all__ = ("show_trial",)
 
@@ -35,6 +36,12 @@ _FILES = (
     "regrade.json",
     "verifier/test-stdout.txt",
 )
+
+_WIDTH = 160
+"""Characters of a verifier's text that are shown."""
+
+_SHOWN = 10
+"""Of a verifier's evidence; all of it is in result.json."""
 
 
 async def show_trial(session: Session, trial: str) -> None:
@@ -136,6 +143,27 @@ def _verdict(found: Result) -> Iterator[str]:
             yield "  scores: " + ", ".join(f"{escaped(k)}={v:g}" for k, v in others.items())
 
 
+def _said(verifier: VerifierResult) -> Iterator[str]:
+    """What a verifier told of its score."""
+    if verifier.error is not None:
+        yield f"    error: {shortened(text_of(verifier.error), _WIDTH)}"
+    if verifier.scores:
+        given = (f"{escaped(name)}={score:g}" for name, score in verifier.scores.items())
+        yield f"    scores: {', '.join(given)}"
+    for one in verifier.criteria:
+        why = f": {shortened(text_of(one.feedback), _WIDTH)}" if one.feedback else ""
+        yield (
+            f"    {escaped(one.name)}: {number(one.score)} of {one.min_score:g} to "
+            f"{one.max_score:g}{why}"
+        )
+    for text in verifier.evidence[:_SHOWN]:
+        yield f"    evidence: {shortened(text_of(text), _WIDTH)}"
+    if len(verifier.evidence) > _SHOWN:
+        yield f"    and {len(verifier.evidence) - _SHOWN} more in result.json"
+    if verifier.feedback:
+        yield f"    feedback: {shortened(text_of(verifier.feedback), _WIDTH)}"
+
+
 def _work(found: Result) -> Iterator[str]:
     """Verifiers, usage, times, warnings, and what could have changed the grade."""
     for verifier in found.verifiers:
@@ -145,6 +173,7 @@ def _work(found: Result) -> Iterator[str]:
         if verifier.duration_sec is not None:
             parts.append(f"{verifier.duration_sec:.2f}s")
         yield f"  verifier {escaped(verifier.name)}: {', '.join(parts)}"
+        yield from _said(verifier)
     for name, totals in found.reward_totals.items():
         sums = {"steps": totals.step, "hindsight": totals.hindsight}
         given = ", ".join(f"{what} {value:g}" for what, value in sums.items() if value is not None)

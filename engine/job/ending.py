@@ -21,7 +21,7 @@ from ...events.kinds import (
 from ...events.kinds.parts import Output
 from ...events.values import unescape
 from ...projections.grading import NO_REWARD
-from ..trial.decide import Cancel, Command, Interrupt
+from ..trial.decide import Cancel, Command, Interrupt, first_failed
 from ..trial.state import Stage, TrialState
 from .report import TrialEnded
 
@@ -52,6 +52,7 @@ class TrialEnd(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             error = problem.error if isinstance(problem.error, str) else problem.category
         elif any(isinstance(v, VerifierScored) and v.missing for v in state.verdicts):
             error = NO_REWARD
+        failed = first_failed(state.verdicts) if state.unscored else None
         agent_error = state.agent_finished.error if state.agent_finished else None
         return TrialEnded(
             trial=self.scheduled.trial,
@@ -67,6 +68,7 @@ class TrialEnd(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             parameters=unescape(slot.parameters),
             error=error,
             category=problem.category if problem else self.agent_category,
+            verifier=failed.verifier if failed and len(state.verdicts) > 1 else None,
             agent_error=agent_error if isinstance(agent_error, str) else None,
             tampered=state.tampered,
             kept=state.kept,

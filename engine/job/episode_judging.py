@@ -95,8 +95,7 @@ class EpisodeJudging:
                 if one.name in given.hindsight:
                     credits += credit_events(one, given.hindsight[one.name])
         # One append: it is all there or, to be asked for again, none of it.
-        told = with_range_told(verdict, self._task.scoring)
-        history.command(Record(told), Score(), Record(credits), Conclude())
+        history.command(Record([verdict]), Score(), Record(credits), Conclude())
         await history.settle()
 
     async def _rest_of_rewards(self, episode: EpisodeData) -> list[TrialEvent]:

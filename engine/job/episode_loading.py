@@ -10,6 +10,8 @@ from ...events.values import blob_ref
 from ..authoring.environment import Environment
 from ..authoring.verifiers import AgentVerifier, HumanVerifier
 from ..hooks.protocol import HookSource
+from ..projects.faults import ProjectError
+from ..projects.functions import missing_functions
 from ..projects.manifests import TOTAL_REWARD
 from ..projects.resources import ProjectAgent, ProjectTask
 from ..projects.snapshot import pack_project_task, unpack_project_task
@@ -23,6 +25,9 @@ def pack_episode_task(task: ProjectTask, agents: Sequence[ProjectAgent] = ()) ->
 
     Raises ConfigError, and what the authors' files raise when they are imported.
     """
+    faults = [fault for each in task.verifiers for fault in missing_functions(each.manifest)]
+    if faults:
+        raise ProjectError(f"task {task.name!r}", faults)
     packed = pack_project_task(task, *agents)
     snapshot = TaskSnapshot(
         task=task.name,

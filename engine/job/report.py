@@ -60,6 +60,8 @@ class TrialEnded(
     parameters: dict[str, Any] = {}
     error: str | None = None
     category: str | None = None
+    verifier: str | None = None
+    """Whose error it is, where the task has several."""
     agent_error: str | None = None
     """How the agent of a scored trial failed; `category` is its category."""
     tampered: int = 0

@@ -57,6 +57,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     answer: str | None
     steps: list[str]
     steps_left_out: int
+    final_state: dict[str, str]
+    """By app, for an environment."""
     verdicts: list[VerifierResult]
     """Of the automatic verifiers."""
     artifacts: list[str]
@@ -145,9 +147,14 @@ async def evidence(log: EventLog, trial: str) -> Evidence | None:
         answer=None if final is None else _plain(final, blobs),
         steps=[_step(step, blobs) for step in shown],
         steps_left_out=len(steps) - len(shown),
+        final_state={name: _plain(state, blobs) for name, state in _final(view).items()},
         verdicts=[one for one in verifier_results(view) if one.kind != "human"],
         artifacts=[file.path for file in view.artifacts.artifacts] if view.artifacts else [],
     )
+
+
+def _final(view: TrialView) -> dict[str, Any]:
+    return {} if view.episode_end is None else dict(view.episode_end.apps)
 
 
 def _fold(events: list[RecordedEvent]) -> TrialView | None:
@@ -160,7 +167,7 @@ def _fold(events: list[RecordedEvent]) -> TrialView | None:
 
 async def _texts(blobs: BlobStore, view: TrialView) -> dict[str, bytes]:
     """The blobs of what is shown; one that can't be read is shown by its size instead."""
-    values: list[Any] = [answer(view)]
+    values: list[Any] = [answer(view), *_final(view).values()]
     for _, event in view.history[-STEPS_SHOWN * 2 :]:
         if isinstance(event, ActionTaken):
             values += (event.arguments, event.observation, event.error)

@@ -59,14 +59,7 @@ class Project:
 
     def names(self, kind: Kind) -> list[str]:
         """The names of its resources of a kind, sorted; each is a folder's."""
-        folder = self.root / f"{kind}s"
-        if not folder.is_dir():
-            return []
-        return sorted(
-            item.name
-            for item in folder.iterdir()
-            if item.is_dir() and item.name not in LEFT_OUT and not item.name.startswith(".")
-        )
+        return names_in(self.root, kind)
 
     def file(self, kind: Kind, name: str) -> Path:
         """Where the manifest of a resource is, or would be."""
@@ -219,6 +212,18 @@ def _sources(what: str) -> Generator[None]:
         raise ProjectError(what, [fault]) from None
     except TaskError as error:
         raise ConfigError(f"{what}: {error}") from None
+
+
+def names_in(root: Path, kind: Kind) -> list[str]:
+    """The names of a project's resources of a kind, sorted."""
+    folder = root / f"{kind}s"
+    if not folder.is_dir():
+        return []
+    return sorted(
+        item.name
+        for item in folder.iterdir()
+        if item.is_dir() and item.name not in LEFT_OUT and not item.name.startswith(".")
+    )
 
 
 def project_root(start: Path) -> Path | None:

@@ -6,7 +6,7 @@ Plain functions: no clock, no log, nothing awaited. The runner asks before it ap
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal, TypeAlias, assert_never
 
 import msgspec
@@ -212,10 +212,7 @@ def _conclude(state: TrialState) -> list[TrialEvent]:
                 TrialErrored(error=error, category=category),
                 TrialFinished(outcome="errored"),
             ]
-        case TrialState(verdicts=verdicts) if failed := [
-            v for v in verdicts if isinstance(v, VerifierFailed)
-        ]:
-            first = next((v for v in failed if not v.infrastructure), failed[0])
+        case TrialState(verdicts=verdicts) if first := first_failed(verdicts):
             return [
                 TrialUnscored(
                     error=with_line(first.error, first.line),
@@ -246,6 +243,12 @@ def _conclude(state: TrialState) -> list[TrialEvent]:
             raise CommandRefused(
                 f"the trial can't be concluded at stage {state.stage.name.lower()}"
             )
+
+
+def first_failed(verdicts: Iterable[VerifierScored | VerifierFailed]) -> VerifierFailed | None:
+    """The failure that a trial is unscored for: a verifier's own before the machine's."""
+    failed = [v for v in verdicts if isinstance(v, VerifierFailed)]
+    return next((v for v in failed if not v.infrastructure), failed[0] if failed else None)
 
 
 def _outcome(state: TrialState) -> Literal["scored", "unscored", "errored"]:

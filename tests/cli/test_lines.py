@@ -38,6 +38,14 @@ def ended(task: str = "half-life", **fields: Any) -> TrialEnded:
     return TrialEnded(**{**given, **fields})
 
 
+def test_an_error_of_one_of_several_verifiers() -> None:
+    """The line says whose error it is where the task has several."""
+    failed: dict[str, Any] = {"outcome": "unscored", "error": "KeyError: 'x' (at verify.py:2)"}
+    assert "(KeyError: 'x' (at verify.py:2))" in trial_line(ended(**failed))
+    line = trial_line(ended(**failed, verifier="b"))
+    assert line == "[ERR] half-life (tools=0) (verifier b: KeyError: 'x' (at verify.py:2))"
+
+
 def summary(**counts: int) -> dict[str, Any]:
     """A summary with these counts; its figures are of 1 passed and 1 failed with 0.6667."""
     return {

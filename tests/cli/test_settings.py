@@ -125,6 +125,17 @@ def test_configuration_errors(given: dict[str, Any], message: str) -> None:
     assert message in str(caught.value)
 
 
+def test_unknown_agents_in_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A project's own agents are among those that are known, and the nearest is suggested."""
+    (tmp_path / "trialog.yaml").write_text("name: p\n")
+    (tmp_path / "agents" / "payer").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=r"did you mean payer\? known are payer, oracle, nop"):
+        resolve({"tasks": ["t"], "agents": ["payr"]})
+    with pytest.raises(ConfigError, match="known are payer, oracle, nop, chat and command:PATH"):
+        resolve({"tasks": ["t"], "agents": ["zzz"]})
+
+
 def test_program_as_agent(tmp_path: Path) -> None:
     """A program is named by command:PATH; its path alone is answered with that."""
     program = tmp_path / "agent.sh"

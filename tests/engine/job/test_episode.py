@@ -21,6 +21,7 @@ from trialog.engine.authoring.policy import Action, Answer
 from trialog.engine.authoring.task import TaskView
 from trialog.engine.authoring.verifiers import HumanVerifier, RubricCriterion
 from trialog.engine.authoring.views import QueryRefused
+from trialog.engine.console.rows import read_job
 from trialog.engine.hooks.protocol import AskApp, HookFault, RewardGiven
 from trialog.engine.job.api import run_job
 from trialog.engine.job.config import JobConfig
@@ -403,6 +404,26 @@ async def test_a_score_that_can_outvote_is_told(
     found = [w for w in result["warnings"] if w["code"] == "score_out_of_range"]
     assert [w["message"].split()[1] for w in found] == told
     assert result["score"] == pytest.approx(sum(s or 0.0 for s in scores) / len(names))
+
+
+async def test_whose_error_it_is(tmp_path: Path) -> None:
+    """Of several verifiers the one that failed is named, as it runs and as it is shown later; one
+    that is alone is not."""
+    fault = HookFault(error="KeyError: 'nope'", line="verify.py:2")
+    for names in (["a", "b"], ["b"]):
+        answers: dict[str, Any] = {"a": 1.0, "b": fault}
+        left = iter(names)
+        folder = tmp_path / "".join(names)
+        async with memory_log() as log:
+            _, _, watched = await play(
+                log, folder, Script(*adds(5)),
+                task=episode_task(sources=[source(name) for name in names]),
+                hooks=TellsHooks(check=lambda episode, a=answers, n=left: a[next(n)]),  # type: ignore[misc]
+            )  # fmt: skip
+            (job,) = await log.streams("job/")
+            (row,) = (await read_job(log, job.removeprefix("job/"))).ended
+        (ended,) = [report for report in watched.reports if isinstance(report, TrialEnded)]
+        assert ended.verifier == row.verifier == ("b" if len(names) > 1 else None)
 
 
 async def test_queries_are_answered_while_the_world_lives(tmp_path: Path) -> None:

@@ -378,6 +378,13 @@ async def test_a_pruned_state_is_told(desk: Desk) -> None:
     assert "tried on 1 trial;" in said.out
 
 
+async def test_what_verifiers_told_is_shown(desk: Desk) -> None:
+    """A trial is shown with its verifiers' sub-scores and evidence."""
+    (trial, _) = await desk.trials()
+    shown = await desk.say(show_thing, trial)
+    assert "\n    scores: reached=1\n    evidence: it is 3\n" in shown.out
+
+
 async def test_rewards_of_a_trial(desk: Desk) -> None:
     """The ledger shows which labels stand; --as-of shows what stood then, and --json the lines."""
     (trial, _) = await desk.trials()
@@ -389,6 +396,7 @@ async def test_rewards_of_a_trial(desk: Desk) -> None:
     now = await desk.say(show_rewards, trial, as_of="exact@0.2.0", as_json=True)
 
     rows = whole.out.splitlines()[1:]
+    assert [f"{n}. counter.add" in whole.out for n in (1, 3)] == [True] * 2
     assert (11, 5) == (len(rows), sum(row.endswith("no") for row in rows))
     assert [0.25] == [o["value"] for o in then.objects if o["source"] == "hindsight"]
     assert [0.5] == [o["value"] for o in now.objects if o["source"] == "hindsight"]

@@ -15,7 +15,7 @@ from trialog.engine.console.failure import unwrapped
 from trialog.engine.console.people import list_waiting, open_trial, submit_review
 from trialog.engine.console.session import Request
 from trialog.engine.console.terminal import Terminal
-from trialog.engine.errors import CommandRefused
+from trialog.engine.errors import CommandRefused, ConfigError
 from trialog.events.envelope import RecordedEvent
 from trialog.events.open import open_log
 from trialog.projections.rebuild import check as check_files
@@ -55,7 +55,7 @@ class Reviewing:
             raise unwrapped(group)[0] from None
         return out.getvalue()
 
-    async def submit(self, *score: str, verifier: str = "person", **named: Any) -> str:
+    async def submit(self, *score: str, verifier: str | None = "person", **named: Any) -> str:
         """`trialog human submit`."""
         known = {"feedback": None, "reviewer": None}
         return await self.say(
@@ -91,6 +91,11 @@ async def test_from_list_to_result(reviewing: Reviewing) -> None:
     assert "care (0 to 2)" in shown
     assert "counter.add" in shown
     assert f"trialog human submit {reviewing.trial} --verifier person --score 2" in shown
+    assert "Its instructions:\n  Count to three.\n" in shown
+    assert 'Final state of counter: {"value":3}' in shown
+    document = json.loads(await reviewing.say(open_trial, reviewing.trial, as_json=True))
+    assert document["instructions"] == "Count to three."
+    assert document["final_state"] == {"counter": '{"value":3}'}
 
     said = await reviewing.submit("1", feedback="good", reviewer="ann")
 
@@ -112,6 +117,19 @@ async def test_from_list_to_result(reviewing: Reviewing) -> None:
     async with open_log(reviewing.jobs / "trialog.db") as log:
         assert [] == await check_files(log, reviewing.job, reviewing.jobs)
     assert "no trial waits" in await reviewing.say(list_waiting, job=reviewing.job)
+
+
+async def test_the_only_review_that_is_owed(tmp_path: Path) -> None:
+    """Without a verifier's name the one that is owed is taken; of several the names are told, and
+    where none is owed, that is said."""
+    one = Reviewing(tmp_path)
+    await one.run({"person": PERSON, "other": PERSON.replace("person", "other")})
+    with pytest.raises(ConfigError, match=r"2 reviews are owed: name one of person, other"):
+        await one.submit("2", verifier=None)
+    await one.submit("2", verifier="other")
+    assert "person scored" in await one.submit("1", verifier=None)
+    with pytest.raises(CommandRefused, match="waits for no review"):
+        await one.submit("1", verifier=None)
 
 
 async def test_a_review_is_sent_once(reviewing: Reviewing) -> None:
