@@ -210,6 +210,18 @@ WARNINGS: dict[str, Code] = {
         "Some of a judge's samples got no reply; the verdict is the mean of the others.",
         "Read the message; `trialog replay TRIAL` shows every reply.",
     ),
+    "reward_failed": Code(
+        "A verifier's reward hook raised, ran too long or gave what is no number, so it gave the "
+        "step no reward; the action and the trial's score are as they would be without.",
+        "Mend the line that the error names, raise the verifier's version, then label the trials "
+        "with it by `trialog verifier apply`; see docs/labels.md.",
+    ),
+    "hindsight_failed": Code(
+        "A verifier's hindsight hook raised, ran too long or gave what is no credit, so all of its "
+        "credit in that trial is missing; the score stays.",
+        "Mend the line that the error names, raise the verifier's version, then label the trials "
+        "with it by `trialog verifier apply`; see docs/labels.md.",
+    ),
     "score_out_of_range": Code(
         "A check gave a score outside 0 to 1, and other verifiers score the trial too; it counts "
         "as it is, so it can outvote them.",

@@ -26,7 +26,7 @@ class HookErrors:
 
     def lines(self, *, tense: str = "earned") -> Iterator[str]:
         """``! Verifier progress's reward raised on 12 steps in 3 Trials, which earned it no
-        reward`` and the first error behind it."""
+        reward``, the first error behind it, and what explains it."""
         for (verifier, hook), (steps, trials, first) in self._counts.items():
             on = f"on {plural(steps, 'step')} " if hook == "reward" else ""
             what = "reward" if hook == "reward" else "credit"
@@ -35,3 +35,4 @@ class HookErrors:
                 f"{plural(trials, 'Trial')}, which {tense} it no {what}"
             )
             yield f"    there: {escaped(first)}"
+            yield f"    next: `trialog explain {hook}_failed` says what to do"

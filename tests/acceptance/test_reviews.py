@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from acceptance.conftest import MakeTask, User
+from trialog.engine.reviews.structure import faults
 
 pytestmark = pytest.mark.bubblewrap
 
@@ -88,6 +90,21 @@ def test_a_job_is_reviewed_and_not_changed(
     assert [stream_of(user, trial) for trial in trials] == events
     assert json.loads(user.run("show", job, "--json").out)["summary"]["counts"]["slots"] == 2
     assert "nothing is left to do" in user.run("resume", job, code=None).err
+
+
+def test_the_documented_reviewer(user: User, make_task: MakeTask) -> None:
+    """The program of docs/reviews.md gives a valid review, and its example answer is one."""
+    page = (Path(__file__).parents[2] / "docs" / "reviews.md").read_text()
+    (answer,) = re.findall(r"^```json\n(.*?)^```", page, re.M | re.S)
+    (program,) = re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)
+    assert faults(answer.encode(), BUILT_IN) == []
+    make_task()
+    path = user.home / "reviewer.py"
+    path.write_text(program)
+    path.chmod(0o755)
+    (trial,) = review(user, user.job("t"), f"command:{path}")["trials"]
+    assert trial["review_valid"]
+    assert trial["checks"]["reward_hacking"]["outcome"] == "pass"
 
 
 def test_a_review_is_rebuilt_to_the_byte(

@@ -13,6 +13,7 @@ from trialog.engine.console.session import Request, opened
 from trialog.engine.console.showing_trial import show_trial
 from trialog.engine.console.terminal import Terminal
 from trialog.engine.trial.state import HookFailure, fold
+from trialog.events.codes import WARNINGS
 from trialog.events.kinds import HindsightFailed, StepRewardFailed, TrialEvent
 from trialog.events.open import open_log
 from trialog.events.values import blob_ref
@@ -52,10 +53,13 @@ def test_lines_over_many_trials() -> None:
     assert [
         "! Verifier progress's reward raised on 12 steps in 3 Trials, which earned it no reward",
         "    there: E1",
+        "    next: `trialog explain reward_failed` says what to do",
         "! Verifier late's hindsight raised in 1 Trial, which earned it no credit",
         "    there: E2\\n",
+        "    next: `trialog explain hindsight_failed` says what to do",
     ] == list(errors.lines())
     assert [] == list(HookErrors().lines())
+    assert {"reward_failed", "hindsight_failed"} <= WARNINGS.keys()
 
 
 async def test_after_a_run_and_in_show(tmp_path: Path) -> None:
