@@ -394,7 +394,7 @@ async def test_a_score_that_can_outvote_is_told(
     is none."""
     names = ["a", "b"] if scores[1] is not None else ["a"]
     task = episode_task(sources=[source(name, queries=queries) for name in names])
-    answers = iter(scores)
+    answers = iter(score for score in scores if score is not None)
     async with memory_log() as log:
         _, result, _ = await play(
             log, tmp_path, Script(*adds(5)), task=task,

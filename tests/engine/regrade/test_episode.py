@@ -223,6 +223,10 @@ async def test_people_are_not_asked_again(tmp_path: Path) -> None:
     change(desk.root, "score=0.5", "score=1.0")
     (row,) = (await desk.regrade(verifier_only="exact"))["trials"]
     assert row["new"]["reward"] == 0.625
+    assert desk.regraded()[0]["warnings"] == []
+    change(desk.root, "score=1.0", "score=1.8")
+    await desk.regrade()
+    assert [w["code"] for w in desk.regraded()[0]["warnings"]] == ["score_out_of_range"]
 
 
 async def test_a_person_who_was_never_asked(desk: Desk) -> None:
