@@ -58,7 +58,7 @@ def test_a_cost_limit(user: User, make_task: MakeTask, endpoint: Endpoint) -> No
     """It is refused without a price; with one, it ends the agent, and the work is graded."""
     task = make_task()
     words = ("--agent", "chat", "--model", "m", "--max-cost", "0.0003")
-    ran = user.run("run", task, *words, code=2)
+    ran = user.run("run", task, "--sandbox", "bubblewrap", *words, code=2)
     assert "--prices FILE" in ran.err
     assert not [place for place in (user.home / "jobs").glob("2*") if place.is_dir()]
     prices = user.home / "prices.yaml"

@@ -53,6 +53,7 @@ from trialog.projections import source as source_module
 from trialog.projections.disk import files_lock
 from trialog.projections.errors import FilesUnwritable, FolderTaken, JobUnknown
 from trialog.projections.rebuild import Difference, check, job_folder, rebuild, rebuild_at
+from trialog.projections.source import JobSource
 from trialog.projections.writer import JobFiles, Report, write_summary, write_trial
 
 ONE, TWO, THREE = "t__00000001", "t__00000002", "t__00000003"
@@ -506,6 +507,16 @@ async def test_a_job_that_can_not_be_read(log: MemoryLog, tmp_path: Path) -> Non
 
     with pytest.raises(UnknownEvent, match="position 1"):
         await rebuild(log, "j", tmp_path)
+
+
+async def test_a_trial_is_read_before_anything_else_of_its_job(
+    log: MemoryLog, tmp_path: Path
+) -> None:
+    """Whoever asks for a trial first gets the files that a rebuild writes."""
+    await rebuild(log, "j", tmp_path)
+    files = await JobSource(log, "j").trial(ONE)
+    assert files is not None
+    assert files.documents["result.json"] == (tmp_path / "j" / ONE / "result.json").read_bytes()
 
 
 async def test_a_trial_that_was_only_scheduled(log: MemoryLog, tmp_path: Path) -> None:
