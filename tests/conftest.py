@@ -11,7 +11,7 @@ from hypothesis import settings
 from helpers import terminal
 
 # How long an example takes says more of the machine's load than of the code.
-settings.register_profile("trialog")
+settings.register_profile("trialog", deadline=None)
 settings.load_profile("trialog")
 
 
