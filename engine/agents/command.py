@@ -16,8 +16,8 @@ from msgspec.structs import replace
 from ...events.kinds import AgentFailed
 from ..errors import ConfigError
 from ..tasks.scripts import interpreter
-from ..trial.folders import AGENT_FOLDER, ARTIFACTS_FOLDER
-from .program import run_program
+from ..trial.folders import AGENT_FOLDER
+from .program import program_environment, run_program
 from .protocol import AgentContext, AgentOutcome
 from .report import Following, report_age
 from .report_file import ACTIONS_FILE
@@ -64,15 +64,7 @@ class CommandAgent:
                 duration=round(context.clock.monotonic() - began, 6),
             )
             return AgentOutcome(end=failed)
-        env = {
-            **context.env,
-            **context.assignment.variables(),
-            "TRIALOG_WORKSPACE": folders.workspace,
-            "TRIALOG_PROMPT": folders.prompt,
-            "TRIALOG_RUN": folders.run,
-            "TRIALOG_ACTIONS": f"{AGENT_FOLDER}/{ACTIONS_FILE}",
-            "TRIALOG_ARTIFACTS_DIR": ARTIFACTS_FOLDER,
-        }
+        env = program_environment(context) | {"TRIALOG_ACTIONS": f"{AGENT_FOLDER}/{ACTIONS_FILE}"}
         report = Following(context, since=context.clock.now())
         quiet_for = partial(report_age, folders.agent_logs)
         run = partial(run_program, context, self._file, argv, env, quiet_for=quiet_for)

@@ -13,6 +13,7 @@ from ...events.kinds.parts import Output, Process
 from ..errors import SandboxError, SandboxGone
 from ..output import OutputCapture, store_output
 from ..sandbox.protocol import Command, Exit
+from ..trial.folders import ARTIFACTS_FOLDER
 from .protocol import AgentContext, AgentOutcome
 
 
@@ -23,6 +24,19 @@ class Ran(msgspec.Struct, frozen=True, kw_only=True):
     finished: AgentFinished
     exit_action: ActionTaken
     """The program's exit as a step that the host saw; its turn is the caller's to set."""
+
+
+def program_environment(context: AgentContext) -> dict[str, str]:
+    """What every program of an agent's finds in its environment inside."""
+    folders = context.folders
+    return {
+        **context.env,
+        **context.assignment.variables(),
+        "TRIALOG_WORKSPACE": folders.workspace,
+        "TRIALOG_PROMPT": folders.prompt,
+        "TRIALOG_RUN": folders.run,
+        "TRIALOG_ARTIFACTS_DIR": ARTIFACTS_FOLDER,
+    }
 
 
 async def run_program(
