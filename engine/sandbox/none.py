@@ -16,6 +16,7 @@ class NoSandboxes:
     """Makes no sandbox."""
 
     name: Literal["in-process"] = "in-process"
+    no_listener: str | None = None
 
     async def prepare(self, request: ImageRequest) -> Image:
         """There is none. Raises ImageError."""

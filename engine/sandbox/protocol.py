@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from socket import socket
 from typing import Literal, Protocol
 
 import msgspec
@@ -118,6 +119,14 @@ class GivenFile(msgspec.Struct, frozen=True, kw_only=True):
     """Permission bits."""
 
 
+class Listener(msgspec.Struct, frozen=True):
+    """A port of the sandbox's own 127.0.0.1 that the engine serves while a phase runs."""
+
+    port: int
+    take: Callable[[socket], None]
+    """Is given the listening socket, to serve and to close, before the command runs."""
+
+
 class Command(msgspec.Struct, frozen=True, kw_only=True):
     """One phase."""
 
@@ -139,6 +148,8 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 
     A deadline then ends the command alone. Refused where what is kept could reach a closed mount.
     """
+    listener: Listener | None = None
+    """Only where the sandbox's loopback is its own; SandboxError where it can't be had."""
 
 
 class Exit(msgspec.Struct, frozen=True, kw_only=True):
@@ -191,6 +202,11 @@ class Sandbox(Protocol):
     @property
     def warnings(self) -> list[tuple[str, str]]:
         """Codes and messages of what could not be had as asked (limits, say)."""
+        ...
+
+    @property
+    def own_loopback(self) -> bool:
+        """Its 127.0.0.1 is no other's; else it is this machine's."""
         ...
 
     async def run(self, command: Command, output: Callable[[bytes], None]) -> Exit:
@@ -265,6 +281,11 @@ class SandboxBackend(Protocol):
     @property
     def name(self) -> Literal["docker", "bubblewrap", "in-process"]:
         """As in SandboxStarted."""
+        ...
+
+    @property
+    def no_listener(self) -> str | None:
+        """Why this process can't listen on its sandboxes' loopback; null where it can."""
         ...
 
     async def prepare(self, request: ImageRequest) -> Image:

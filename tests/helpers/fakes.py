@@ -92,6 +92,11 @@ class FakeSandbox:
         """None."""
         return []
 
+    @property
+    def own_loopback(self) -> bool:
+        """It is the test's own process."""
+        return False
+
     def folder(self, target: str) -> Path:
         """The host's folder that is mounted at a path."""
         return next(m.source for m in self.spec.mounts if m.target == target)
@@ -168,6 +173,7 @@ class FakeBackend:
     """A SandboxBackend whose every step can be replaced."""
 
     name: Literal["docker", "bubblewrap"] = "bubblewrap"
+    no_listener: str | None = None
 
     def __init__(self, phase: Phase = passes) -> None:
         self.phase = phase

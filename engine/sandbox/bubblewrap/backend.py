@@ -69,6 +69,8 @@ class BubblewrapBackend:
     records of what exists; by default one for each user.
     """
 
+    no_listener: str | None = None
+
     @property
     def name(self) -> Literal["bubblewrap"]:
         """As in SandboxStarted."""

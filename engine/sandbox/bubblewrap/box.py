@@ -10,10 +10,12 @@ from pathlib import Path
 import anyio
 from anyio import CancelScope, to_thread
 
+from ....events.errors import said
 from ....events.kinds.parts import SkippedPath
 from ...archive import copy_out, pack_folder, place_file, remove_tree
 from ...errors import SandboxError, SandboxGone, SandboxStartTimeout
-from ..protocol import Command, Exit, FileSeen, GivenFile, Python, Tree
+from ..listening import listen_inside
+from ..protocol import Command, Exit, FileSeen, GivenFile, Listener, Python, Tree
 from .changes import list_changes
 from .descriptors import memory_file, options_file, stray_descriptors
 from .entries import find_changed, look, put_back, replace
@@ -59,6 +61,11 @@ class BubblewrapSandbox:
         return self._warnings
 
     @property
+    def own_loopback(self) -> bool:
+        """Unless its task has a network."""
+        return not self._layout.shares_network
+
+    @property
     def phase_id(self) -> int | None:
         """The id on the host of the running phase's first process, once it has one."""
         return None if self._phase is None else self._phase.inner
@@ -82,6 +89,8 @@ class BubblewrapSandbox:
             self._over = None
 
     async def _run(self, command: Command, output: Callable[[bytes], None]) -> Exit:
+        if command.listener is not None and not self.own_loopback:
+            raise SandboxError("the loopback of a sandbox with a network is not its own")
         if command.keep and self._kept is not None:
             raise SandboxError("one phase at most can be kept")
         options, stdin, stray, killed_before = await to_thread.run_sync(self._before, command)
@@ -94,7 +103,7 @@ class BubblewrapSandbox:
                 options,
                 stdin,
                 stray=stray,
-                gated=self._held.anything,
+                gated=self._held.anything or command.listener is not None,
                 keep=command.keep,
                 beside=beside,
             )
@@ -105,7 +114,7 @@ class BubblewrapSandbox:
         try:
             why = await phase.watch(
                 output,
-                apply=self._held.apply,
+                prepare=partial(self._prepare, command.listener),
                 start_timeout=command.start_timeout,
                 seconds=command.timeout,
                 idle_seconds=command.idle_timeout,
@@ -140,6 +149,16 @@ class BubblewrapSandbox:
             left=left,
             out_of_memory=killed_now > killed_before,
         )
+
+    async def _prepare(self, listener: Listener | None, first: int) -> None:
+        """Limit a phase by its first process, and listen where it can."""
+        if self._held.anything:
+            try:
+                await to_thread.run_sync(self._held.apply, first)
+            except OSError as error:
+                raise SandboxError(f"the sandbox's limits can't be set: {said(error)}") from error
+        if listener is not None:
+            listener.take(await to_thread.run_sync(listen_inside, first, listener.port))
 
     def _beside(self) -> Beside | None:
         """What a phase enters to have the network of the one that was kept."""

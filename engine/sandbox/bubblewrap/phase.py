@@ -13,7 +13,6 @@ from typing import Literal
 import anyio
 from anyio import CancelScope, to_thread
 
-from ....events.errors import said
 from ....events.kinds.parts import Process
 from ...errors import SandboxError, SandboxGone, SandboxUnavailable
 from ..left import number
@@ -88,7 +87,7 @@ class Phase:
         """Start a command by bwrap with options from a descriptor; both descriptors are closed.
 
         The `stray` descriptors of this process are not handed on. A gated phase runs nothing until
-        its limits are set. One to `keep` goes on when its command has ended, and the one `beside`
+        it is prepared. One to `keep` goes on when its command has ended, and the one `beside`
         it enters its network. This must be the event loop's own thread: bwrap ends with the thread
         that started it, so that it never outlives us.
         """
@@ -138,42 +137,45 @@ class Phase:
         self,
         take: Callable[[bytes], None],
         *,
-        apply: Callable[[int], None] | None,
+        prepare: Callable[[int], Awaitable[None]],
         start_timeout: float,
         seconds: float | None,
         idle_seconds: float | None,
         quiet_for: Callable[[], Awaitable[float]] | None = None,
     ) -> Literal["exit", "timeout", "idle", "start"]:
-        """Read until the phase has ended or a deadline has passed; `start` for the first one."""
+        """Read until the phase has ended or a deadline has passed; `start` for the first one.
+
+        `prepare` is awaited with the first process's id before a gated phase runs anything.
+        """
         begun = anyio.current_time()
         why: Literal["exit", "timeout", "idle", "start"] = "exit"
+        unprepared: SandboxError | None = None
         async with anyio.create_task_group() as readers:
             readers.start_soon(self._read_report)
             readers.start_soon(self._read_output, take, readers.cancel_scope)
             with anyio.move_on_after(start_timeout) as starting:
-                await self._start(apply)
+                try:
+                    await self._start(prepare)
+                except SandboxError as error:  # raised outside of the group, which would wrap it
+                    unprepared = error
             if starting.cancelled_caught:
                 why = "start"
-            else:
+            elif unprepared is None:
                 why = await self._until(begun, seconds, idle_seconds, quiet_for)
                 if self._keep and why != "exit":
                     await self._end_command()
             readers.cancel_scope.cancel()
+        if unprepared is not None:
+            raise unprepared
         if self._output_error is not None:
             raise self._output_error
         return why
 
-    async def _start(self, apply: Callable[[int], None] | None) -> None:
+    async def _start(self, prepare: Callable[[int], Awaitable[None]]) -> None:
         await self._known.wait()
         if self._gate is not None:
-            assert apply is not None
             if self._inner is not None:
-                try:
-                    await to_thread.run_sync(apply, self._inner)
-                except OSError as error:
-                    raise SandboxError(
-                        f"the sandbox's limits can't be set: {said(error)}"
-                    ) from error
+                await prepare(self._inner)
             os.close(self._gate)  # bwrap reads its end, and goes on
             self._gate = None
         await self._started.wait()

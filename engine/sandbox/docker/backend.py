@@ -21,6 +21,7 @@ from .finishing import finished
 from .images import Images
 from .labels import container_name, owner_of
 from .limits import host_config, may_limit_storage, storage_warning
+from .listening import why_no_listener
 from .network import OwnNetwork
 from .pythons import Pythons
 from .reaping import reap
@@ -34,8 +35,14 @@ class DockerBackend:
     """Sandboxes on one container engine."""
 
     def __init__(
-        self, engine: Engine, *, default_image: str | None = None, strict_limits: bool = False
+        self,
+        engine: Engine,
+        *,
+        default_image: str | None = None,
+        strict_limits: bool = False,
+        no_listener: str | None = None,
     ) -> None:
+        self.no_listener = no_listener
         self._engine = engine
         self._strict = strict_limits
         self._images = Images(engine, default_image)
@@ -63,7 +70,10 @@ class DockerBackend:
         """
         await to_thread.run_sync(this_process)  # reads files once; labels have it from then on
         engine = await Engine.connect(deadline=deadline)
-        return cls(engine, default_image=default_image, strict_limits=strict_limits)
+        return cls(
+            engine, default_image=default_image, strict_limits=strict_limits,
+            no_listener=await to_thread.run_sync(why_no_listener),
+        )  # fmt: skip
 
     @property
     def name(self) -> Literal["docker"]:

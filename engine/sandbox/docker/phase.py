@@ -46,11 +46,14 @@ def script(
     workdir: str,
     *,
     stays: bool = False,
+    gate: str | None = None,
 ) -> bytes:
     """The shell script of a phase. Only the shell's own commands are used, no program of the image.
 
     One that `stays` after its report keeps a reader at the other end of what the command left, as
     long as that goes on printing: an engine takes the output away from what it sees as ended.
+
+    With a `gate`, a pipe in the control folder, nothing is done before a line can be read there.
 
     The first process's own error output goes nowhere: shells comment there on killed children.
     """
@@ -67,6 +70,7 @@ def script(
     folder = _quote(workdir)
     lines = [
         "exec 2>/dev/null",
+        *([] if gate is None else [f"read -r go <{CONTROL}/{gate} || exit 125"]),
         f"report() {{ printf '\\036{mark} %s\\n' \"$1\"; }}",
         "processes() {",
         "  for each in /proc/[0-9]*/stat; do",

@@ -27,7 +27,8 @@ EndedBy = Literal["exit", "timeout", "idle"]
 class Following:
     """One phase that is run. `kill` ends all in the container.
 
-    `stop` is what a deadline does, by default the same.
+    `stop` is what a deadline does, by default the same. `prepare` is awaited when the phase has
+    been started.
     """
 
     def __init__(
@@ -37,12 +38,14 @@ class Following:
         command: Command,
         kill: Callable[[], Awaitable[object]],
         stop: Callable[[], Awaitable[object]] | None = None,
+        prepare: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._way = way
         self._printed = printed
         self._command = command
         self._kill = kill
         self._stop_phase = stop or kill
+        self._prepare = prepare
         self._starting = anyio.CancelScope(shield=True)
         self._started = anyio.Event()
         self._begun = anyio.Event()
@@ -153,6 +156,8 @@ class Following:
                     await self._way.begin()
                 finally:
                     self._started.set()
+                if self._prepare is not None:
+                    await self._prepare()
             if self._starting.cancelled_caught:
                 return
             async with anyio.create_task_group() as tasks:

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,24 @@ from anyio import to_thread
 
 from ....events.kinds.parts import Process, SkippedPath
 from ...errors import SandboxError, SandboxGone
-from ..protocol import Command, Exit, FileSeen, GivenFile, Python, SandboxSpec, Tree
+from ..listening import listen_inside
+from ..protocol import (
+    Command,
+    Exit,
+    FileSeen,
+    GivenFile,
+    Listener,
+    Python,
+    SandboxSpec,
+    Tree,
+)
 from . import keeping
 from .api import Engine, EngineRefused, is_gone
 from .changes import Changes, overlay
 from .config import HOSTS, HOSTS_TEXT, runs_by_exec, same_user
 from .keeping import Freezer
 from .layers import LayeredFiles, OverlayFiles, Place
+from .listening import GATE, first_process, make_gate
 from .phase import CONTROL, SCRIPT, STDIN, PhaseOutput, new_mark, script
 from .pythons import Pythons
 from .remote import RemoteFiles
@@ -64,6 +76,8 @@ class DockerSandbox:
         self._kept = False
         """Processes of the last phase are there still."""
         self._freezer = Freezer(engine, container)
+        self._gate = -1
+        """A descriptor, while a phase is held back."""
 
     @property
     def id(self) -> str:
@@ -74,6 +88,11 @@ class DockerSandbox:
     def warnings(self) -> list[tuple[str, str]]:
         """Codes and messages of what could not be had as asked."""
         return list(self._warnings)
+
+    @property
+    def own_loopback(self) -> bool:
+        """Each container has one."""
+        return True
 
     async def run(self, command: Command, output: Callable[[bytes], None]) -> Exit:
         """Run one phase to its end; see the protocol."""
@@ -90,7 +109,11 @@ class DockerSandbox:
         way = self._way(command)
         mark = new_mark()
         env = {**self._spec.env, **command.env}
-        text = script(mark, command.argv, env, self._spec.workdir, stays=command.keep)
+        listener = command.listener
+        text = script(
+            mark, command.argv, env, self._spec.workdir,
+            stays=command.keep, gate=None if listener is None else GATE,
+        )  # fmt: skip
         if command.keep:
             await self._refuse_to_keep(command)
         # What stays from an earlier phase may not read what this one is given.
@@ -110,9 +133,11 @@ class DockerSandbox:
             ours.append(own)
 
         stop = end_command if command.keep else None
-        following = Following(way, printed, command, self._kill, stop)
+        prepare = None if listener is None else partial(self._prepare, listener)
+        following = Following(way, printed, command, self._kill, stop, prepare)
         try:
-            ended_by = await following.run(stopping)
+            async with self._gated(listener is not None):
+                ended_by = await following.run(stopping)
         except SandboxGone:
             raise
         except SandboxError as error:
@@ -139,6 +164,25 @@ class DockerSandbox:
             left=left,
             out_of_memory=await self._out_of_memory(code),
         )
+
+    @asynccontextmanager
+    async def _gated(self, gated: bool) -> AsyncGenerator[None]:
+        """The phase's gate is there meanwhile."""
+        if not gated:
+            yield
+            return
+        self._gate = await to_thread.run_sync(make_gate, self._spec.scratch)
+        try:
+            yield
+        finally:
+            os.close(self._gate)
+
+    async def _prepare(self, listener: Listener) -> None:
+        """Listen in the container, and let its phase go on."""
+        told: int = (await self._engine.inspect(self._container))["State"]["Pid"]
+        first = await to_thread.run_sync(first_process, self._container, told)
+        listener.take(await to_thread.run_sync(listen_inside, first, listener.port))
+        os.write(self._gate, b"go\n")
 
     def _way(self, command: Command) -> Way:
         if self._by_exec:
