@@ -23,8 +23,8 @@ from ...events.kinds import (
 from ...events.kinds.parts import Limits
 from ...events.values import json_bytes
 from ..agents.chat import CHAT, ChatPolicy
+from ..agents.chat.calls import ModelFailed, Stopped
 from ..agents.chat.policy import ChatAction
-from ..agents.chat.talk import ModelFailed, Stopped
 from ..authoring.policy import Action, Answer
 from ..errors import SandboxError
 from ..models.endpoint import ModelUnavailable
@@ -46,7 +46,7 @@ from .state import slot_seed
 
 EndedBy = Literal[
     "done", "answer", "agent_exit", "max_turns", "max_seconds", "max_cost", "terminated",
-    "truncated",
+    "truncated", "agent_timeout", "idle_timeout",
 ]  # fmt: skip
 
 

@@ -76,6 +76,12 @@ def _refuse_model(config: JobConfig, capped: Sequence[str]) -> None:
         raise ConfigError(
             f"chat sends {taken[0]} itself, so no parameter may have this name", key="--param"
         )
+    streams = [row["stream"] for row in config.parameters if "stream" in row]
+    if wrong := next((value for value in streams if not isinstance(value, bool)), None):
+        raise ConfigError(
+            f"stream says whether replies are streamed: true or false, found {wrong!r}",
+            key="--param",
+        )
     unpriced = [model for model in config.models if model not in config.prices]
     if unpriced and (config.max_cost is not None or capped):
         where = "" if config.max_cost is not None else f" of task {capped[0]}'s environment"

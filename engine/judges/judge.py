@@ -10,6 +10,7 @@ import math
 import secrets
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
+from typing import Literal
 
 import anyio
 import msgspec
@@ -166,6 +167,14 @@ def unavailable_judge(
     return JudgeResult(events=[], verdict=failed)
 
 
+def _failure(error: CallFailed) -> Literal["unreachable", "unavailable", "rejected", "cost_limit"]:
+    match error.failure:
+        case "cut_off" | "differs":
+            return "unreachable"
+        case failure:
+            return failure
+
+
 class _Asking:
     """One judge asking about one episode."""
 
@@ -263,7 +272,7 @@ class _Asking:
             prompt_digest=self._prompt_digest,
             usage=Usage(model_calls=0 if error.failure == "cost_limit" else 1),
             latency=0.0,
-            failure=error.failure,
+            failure=_failure(error),
             applied=self._applied,
             digest=self._digest,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from ..payload import Payload
+from ..payload import Part, Payload
 from ..values import BlobRef, Json, Text
 from .parts import AppState, Output, StateChange, Target, Usage
 
@@ -81,6 +81,26 @@ class StepRewardFailed(Payload, frozen=True, kw_only=True):
     applied: str | None = None
 
 
+class RequestDifference(Part, frozen=True, kw_only=True):
+    """Where a replayed trial asks its model something else than the recorded one did."""
+
+    trial: str
+    """The recorded one."""
+    call: int
+    """Which call, from 1, that is answered from the record."""
+    event: str | None = None
+    """The recorded call's event; null where the recorded trial made no further call."""
+    path: str
+    """The first part that differs, as in `messages[3].content`."""
+    recorded: Text | None = None
+    """That part, as JSON or text, or the piece of it around the first difference; null where the
+    recorded request does not have it."""
+    now: Text | None = None
+    request_recorded: BlobRef | None = None
+    """The recorded request in full, as JSON."""
+    request_now: BlobRef
+
+
 class ModelCalled(Payload, frozen=True, kw_only=True):
     """A model was called. By the model gateway or a model agent."""
 
@@ -96,6 +116,17 @@ class ModelCalled(Payload, frozen=True, kw_only=True):
     retries: int
     turn: int | None = None
     purpose: str | None = None
+    failure: str | None = None
+    """Why there is no reply: `unreachable`, `unavailable`, `rejected` or `cut_off`; and `differs`
+    where the call of a replay is not the recorded one."""
+    status: int | None = None
+    """HTTP's, of a failure that has one."""
+    code: str | None = None
+    """The endpoint's own word for a failure."""
+    replayed: str | None = None
+    """The recorded ModelCalled event that it is answered from. No model was called, so its cost is
+    0; tokens are those of the record."""
+    difference: RequestDifference | None = None
 
 
 class AgentMessage(Payload, frozen=True, kw_only=True):

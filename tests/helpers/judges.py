@@ -92,6 +92,8 @@ class Answer(NamedTuple):
     headers: Mapping[str, str] = {}
     cut: bool = False
     """The connection ends in the middle of the body."""
+    hangs: bool = False
+    """After the body the connection stays open, and nothing more comes."""
 
 
 def completion(text: str | None, **changes: Any) -> Answer:
@@ -143,6 +145,7 @@ class Endpoint:
         self.released = threading.Event()
         """Answers wait for this."""
         self.released.set()
+        self._closing = threading.Event()
         self._lock = threading.Lock()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
@@ -171,6 +174,7 @@ class Endpoint:
     def close(self) -> None:
         """Stop, and let go of all that wait."""
         self.released.set()
+        self._closing.set()
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -189,11 +193,13 @@ class Endpoint:
                 self.send_response(answer.status)
                 for name, value in answer.headers.items():
                     self.send_header(name, value)
-                self.send_header("content-length", str(len(data) + (1 if answer.cut else 0)))
+                self.send_header("content-length", str(len(data) + (answer.cut or answer.hangs)))
                 self.send_header("connection", "close")
                 self.end_headers()
                 try:
                     self.wfile.write(data)
+                    if answer.hangs:
+                        endpoint._closing.wait()
                 except OSError:
                     pass  # the client has given up
                 self.close_connection = True

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from helpers.judges import Answer, completion
-from trialog.engine.models.client import Answered, CallFailed
+from trialog.engine.models.client import Answered, CallFailed, CallWatch
 
 
 def calling(*calls: tuple[str, Any], text: str | None = None, **changes: Any) -> Answer:
@@ -42,7 +42,9 @@ class FakeModel:
         self.replies = list(replies)
         self.requests: list[dict[str, Any]] = []
 
-    async def complete(self, request: Mapping[str, Any]) -> Answered:
+    async def complete(
+        self, request: Mapping[str, Any], watch: CallWatch | None = None
+    ) -> Answered:
         """The next reply."""
         self.requests.append(json.loads(json.dumps(request)))
         reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
@@ -55,3 +57,21 @@ class FakeModel:
         """What the model was told last of a tool call."""
         messages = self.requests[-1]["messages"]
         return next(m["content"] for m in reversed(messages) if m.get("tool_call_id") == call)
+
+
+def chunk(delta: dict[str, Any], finish_reason: str | None = None) -> dict[str, Any]:
+    """One piece of a streamed completion."""
+    choice = {"index": 0, "delta": delta, "finish_reason": finish_reason}
+    return {"id": "c1", "model": "m-2026-01", "choices": [choice], "usage": None}
+
+
+def stream(*chunks: dict[str, Any], done: bool = True) -> bytes:
+    """Server-sent events with these data."""
+    events = [f"data: {json.dumps(one)}\n\n" for one in chunks]
+    return "".join([*events, *(["data: [DONE]\n\n"] if done else [])]).encode()
+
+
+def streamed(*chunks: dict[str, Any], done: bool = True, **changes: Any) -> Answer:
+    """The answer that streams these."""
+    headers = {"content-type": "text/event-stream"}
+    return Answer(stream(*chunks, done=done).decode(), headers=headers, **changes)

@@ -23,8 +23,10 @@ from ...stored import store_json, store_text
 from ...trial.folders import ARTIFACTS_FOLDER
 from ..program import sandbox_failed
 from ..protocol import AgentContext, AgentOutcome
+from .calls import ModelFailed, Stopped
+from .idle import IdleWatch
 from .shell import Place, Ran, Shell, ShellLost
-from .talk import ModelFailed, Said, Stopped, Talk, Tool, Wanted
+from .talk import Said, Talk, Tool, Wanted
 
 CHAT = "chat"
 """The agent's name."""
@@ -105,6 +107,7 @@ class _Work:
             redactor=context.redactor, spool=context.spool, monotonic=context.clock.monotonic
         )
         self._left: list[Process] = []
+        self._idle = IdleWatch(context.idle_timeout)
 
     async def run(self) -> AgentOutcome:
         context = self._context
@@ -116,7 +119,10 @@ class _Work:
         except ModelUnavailable as error:
             return await self._failed(str(error), error.category)
         notes = ContextNotes(context.blobs, context.emit)
-        talk = Talk(model, models, [SHELL], notes, context.clock, context.assignment.parameters)
+        talk = Talk(
+            model, models, [SHELL], notes, context.clock, context.assignment.parameters,
+            watch=self._idle,
+        )  # fmt: skip
         try:
             return await self._work(talk, models)
         except anyio.get_cancelled_exc_class():
@@ -133,10 +139,11 @@ class _Work:
         ended: AgentFinished | None = None
         failed: Exception | None = None
         limit, ended_by = self._limit(models)
-        deadline = anyio.move_on_after(limit)
+        deadline, idle = anyio.move_on_after(limit), self._idle
         async with anyio.create_task_group() as group:
             shell = self._shell(group)
-            with deadline:
+            group.start_soon(idle.run)
+            with deadline, idle.scope:
                 try:
                     ended = await self._talk(talk, shell)
                 except (ModelFailed, SandboxError) as error:
@@ -147,10 +154,14 @@ class _Work:
                 except SandboxError as error:
                     failed = failed or error
             self._left += shell.left
+            group.cancel_scope.cancel()
         if failed is not None:
             raise failed
         if deadline.cancelled_caught:
             ended = _stopped(f"the agent was stopped after {limit:.1f}s", ended_by, ended_by)
+        elif idle.ended:
+            silence = f"the agent was stopped after {self._context.idle_timeout:.1f}s of silence"
+            ended = _stopped(silence, "idle_timeout", "idle_timeout")
         assert ended is not None
         return await self._finished(ended)
 
@@ -174,8 +185,12 @@ class _Work:
         return Shell(
             context.sandbox,
             Place(folder=folders.task, inside=folders.task_target),
-            phase, group, limit=OUTPUT_CAP, redactor=context.redactor, printed=self._capture.feed,
+            phase, group, limit=OUTPUT_CAP, redactor=context.redactor, printed=self._printed,
         )  # fmt: skip
+
+    def _printed(self, data: bytes) -> None:
+        self._idle.heard()
+        self._capture.feed(data)
 
     async def _talk(self, talk: Talk, shell: Shell) -> AgentFinished:
         try:
@@ -201,7 +216,7 @@ class _Work:
             problem = f"error: {error}".replace("`", "")
             await self._acted(wanted, started_at, begun, error=problem)
             return problem
-        self._capture.feed(f"$ {asked.command}\n".encode())
+        self._printed(f"$ {asked.command}\n".encode())
         try:
             ran = await shell.run(asked.command, asked.seconds)
         except (SandboxError, ShellLost) as error:
@@ -211,6 +226,7 @@ class _Work:
             with anyio.CancelScope(shield=True):  # it had begun, so it is told
                 await self._acted(wanted, started_at, begun, error="the command was cut off")
             raise
+        self._idle.heard()
         text, whole = valid_text(ran.output.data)[0], ran.output
         observation: dict[str, Json] = {"output": text, "exit_code": ran.code}
         if whole.truncated:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-import msgspec
-
 from ....events.clock import Clock
+from ....events.values import json_bytes, without_surrogates
 from ...authoring.app import ActionSpec
 from ...authoring.policy import Action, Answer
 from ...models.models import ModelLimits, Models
-from .talk import Notes, Said, Talk, Tool, Wanted
+from .calls import Notes
+from .talk import Said, Talk, Tool, Wanted
 
 OBSERVATION_CAP = 32 * 1000
 """Characters of an observation that the model is shown: head and tail."""
@@ -89,7 +89,9 @@ def tool_names(actions: Sequence[ActionSpec]) -> dict[str, ActionSpec]:
 def shown(observation: Any) -> str:
     """An observation as the model reads it, in the middle cut where it is long."""
     text = (
-        observation if isinstance(observation, str) else msgspec.json.encode(observation).decode()
+        without_surrogates(observation)[0]
+        if isinstance(observation, str)
+        else json_bytes(observation).decode()
     )
     if len(text) <= OBSERVATION_CAP:
         return text

@@ -16,6 +16,15 @@ from ...models.usage import read_usage
 EXCERPT = 300
 """Characters of malformed arguments that an error repeats."""
 
+MOST_CALLS = 128
+"""Calls of one reply that are made."""
+
+DEEPEST = 200
+"""Levels of arrays and objects; nothing honest has more, and what walks them would run out."""
+
+LONGEST_ID = 256
+"""Characters of a call's id that is kept."""
+
 
 class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
     """A tool that the model wants called."""
@@ -34,6 +43,8 @@ class ModelReply(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
     reasoning: str | None = None
     calls: list[ToolCall] = []
+    calls_left_out: int = 0
+    """Of those that are more than MOST_CALLS."""
     finish: str | None = None
     """Why the model stopped, in the endpoint's words."""
     model: str | None = None
@@ -59,12 +70,14 @@ def read_reply(body: str, *, turn: int) -> ModelReply | None:
     """The reply in an endpoint's answer; null for what is no chat completion."""
     try:
         answer = msgspec.json.decode(body)
+        if _too_deep(answer):
+            return None
         choice = answer["choices"][0]
         message = choice["message"]
         content = _content(message.get("content"))
         refusal = message.get("refusal")
         listed = cast("list[Any]", message.get("tool_calls") or [])
-        calls = [_call(item, turn, place) for place, item in enumerate(listed, 1)]
+        calls = [_call(item, turn, place) for place, item in enumerate(listed[:MOST_CALLS], 1)]
     except (
         msgspec.DecodeError, LookupError, TypeError, AttributeError, ValueError, RecursionError,
     ):  # fmt: skip
@@ -73,6 +86,7 @@ def read_reply(body: str, *, turn: int) -> ModelReply | None:
         text=content or _text(refusal) or "",
         reasoning=_text(message.get("reasoning_content")) or _text(message.get("reasoning")),
         calls=_told_apart(calls),
+        calls_left_out=max(0, len(listed) - MOST_CALLS),
         finish=_text(choice.get("finish_reason")),
         model=_text(answer.get("model")),
         usage=read_usage(answer.get("usage")),
@@ -93,8 +107,9 @@ def _call(item: Any, turn: int, place: int) -> ToolCall:
     function = item["function"]
     given = function.get("arguments")
     text = given if isinstance(given, str) else msgspec.json.encode(given or {}).decode()
+    name = _text(item.get("id"))
     return ToolCall(
-        id=_text(item.get("id")) or f"call-{turn}-{place}",
+        id=name if name and len(name) <= LONGEST_ID else f"call-{turn}-{place}",
         name=str(function["name"]),
         arguments=_object(text),
         given=text,
@@ -106,7 +121,24 @@ def _object(text: str) -> dict[str, Any] | None:
         value: Any = msgspec.json.decode(text) if text.strip() else {}
     except (msgspec.DecodeError, RecursionError):
         return None
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
+    if not isinstance(value, dict) or _too_deep(value):
+        return None
+    return cast("dict[str, Any]", value)
+
+
+def _too_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(DEEPEST):
+        inner: list[Any] = []
+        for item in level:
+            if isinstance(item, dict):
+                inner += cast("dict[str, Any]", item).values()
+            elif isinstance(item, list):
+                inner += item
+        if not inner:
+            return False
+        level = inner
+    return True
 
 
 def _told_apart(calls: list[ToolCall]) -> list[ToolCall]:

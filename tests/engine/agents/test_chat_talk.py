@@ -8,12 +8,15 @@ from typing import Any
 
 import anyio
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from helpers.judges import Answer, completion
 from helpers.models import FakeModel, calling
 from trialog.engine.agents.chat.agent import ContextNotes
+from trialog.engine.agents.chat.calls import ModelFailed, Stopped
 from trialog.engine.agents.chat.reply import read_reply
-from trialog.engine.agents.chat.talk import ModelFailed, Said, Stopped, Talk, Tool, Wanted
+from trialog.engine.agents.chat.talk import Said, Talk, Tool, Wanted
 from trialog.engine.models.client import CallFailed
 from trialog.engine.models.models import ModelLimits, Models
 from trialog.engine.models.prices import Price
@@ -232,7 +235,7 @@ async def test_silence_ends_a_call_and_is_recorded() -> None:
     """A call has a deadline of its own; one that is cut off by another is recorded, too."""
 
     class Silent(FakeModel):
-        async def complete(self, request: Any) -> Any:
+        async def complete(self, request: Any, watch: Any = None) -> Any:
             await anyio.sleep_forever()
 
     one = Conversation(Silent(), call_timeout=0.01)
@@ -252,7 +255,7 @@ async def test_calls_to_one_model_are_limited(monkeypatch: pytest.MonkeyPatch) -
     at_once, most = 0, 0
 
     class Counting(FakeModel):
-        async def complete(self, request: Any) -> Any:
+        async def complete(self, request: Any, watch: Any = None) -> Any:
             nonlocal at_once, most
             at_once += 1
             most = max(most, at_once)
@@ -313,6 +316,89 @@ async def test_structure_in_what_a_tool_gave_back_stays_text() -> None:
         message["role"] for message in messages
     ]
     assert FORGED == [message["content"] for message in messages if message["role"] == "tool"]
+
+
+async def test_a_tools_answer_that_is_no_text() -> None:
+    """Lone surrogates, which no JSON can hold, are replaced; the conversation goes on."""
+    one, model = await begun(calling(("add", {})), completion("Done."))
+    wanted = await one.talk.next()
+    assert isinstance(wanted, Wanted)
+    one.talk.answer(wanted.call, "a\ud800b")
+    assert Said("Done.") == await one.talk.next()
+    assert "a\ufffdb" == model.heard("c1")
+
+
+async def test_so_many_calls_in_one_reply() -> None:
+    """No reply makes the agent act without end between two looks at its limits; the model is told
+    how many of its calls were not made."""
+    one, model = await begun(calling(*[("add", {})] * 200), completion("Done."))
+    made = 0
+    while isinstance(wanted := await one.talk.next(), Wanted):
+        made += 1
+        one.talk.answer(wanted.call, "ok")
+    assert 128 == made
+    [*_, said, last] = model.requests[-1]["messages"]
+    assert ("tool", "ok\n[72 more calls were not made: at most 128 a reply]") == (
+        last["role"], last["content"],
+    )  # fmt: skip
+    assert "tool" == said["role"]
+    [call, _] = one.of(ModelCalled)
+    assert 200 == len(call.response["choices"][0]["message"]["tool_calls"])
+
+
+DEEP = "[" * 600 + "]" * 600
+
+
+async def test_replies_that_are_nested_too_deep() -> None:
+    """Nothing that walks a value runs out of stack: such arguments are refused, and such a reply is
+    no chat completion. What came is in the log."""
+    arguments = f'{{"n": {DEEP}}}'
+    one, model = await begun(calling(("add", arguments)), completion("Done."))
+    assert Said("Done.") == await one.talk.next()
+    assert "no JSON object" in model.heard("c1")
+    body = completion("x").body.replace('"usage"', f'"more": {DEEP}, "usage"')
+    one, _ = await begun(Answer(body), completion("Done."))
+    assert Said("Done.") == await one.talk.next()
+    assert body == one.of(ModelCalled)[0].response
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+FIELDS = {
+    "content": json_values, "refusal": json_values, "reasoning": json_values,
+    "tool_calls": st.lists(
+        st.fixed_dictionaries(
+            {},
+            optional={
+                "id": json_values,
+                "function": st.fixed_dictionaries(
+                    {}, optional={"name": json_values, "arguments": json_values}
+                ) | json_values,
+            },
+        ), max_size=3,
+    ) | json_values,
+}  # fmt: skip
+
+
+@settings(max_examples=200)
+@given(
+    st.fixed_dictionaries({}, optional=FIELDS),
+    st.dictionaries(st.sampled_from(["usage", "model", "id", "error"]), json_values),
+)
+async def test_whatever_an_endpoint_answers(message: Any, more: Any) -> None:
+    """The loop goes on, or the model has failed; and every event can be stored."""
+    body = json.dumps({"choices": [{"message": message, "finish_reason": None}], **more})
+    one, _ = await begun(Answer(body))
+    try:
+        wanted = await one.talk.next()
+        if isinstance(wanted, Wanted):
+            one.talk.answer(wanted.call, "ok")
+    except (Stopped, ModelFailed):
+        pass
+    assert one.of(ModelCalled)
 
 
 # Reading replies

@@ -142,6 +142,9 @@ async def test_what_a_job_of_chat_can_not_do_without(tmp_path: Path) -> None:
     assert "--param: chat sends messages itself" in await refused(
         tmp_path / "d", parameters=[{"messages": []}]
     )
+    assert "--param: stream says whether replies are streamed" in await refused(
+        tmp_path / "s", parameters=[{"stream": "yes"}]
+    )
     capped = episode_task(environment=Environment(name="e", max_cost=1.0))
     assert "the cost limit of task count's environment" in await refused(
         tmp_path / "e", chosen=[capped]

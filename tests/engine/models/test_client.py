@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any
 
+import anyio
 import pytest
 
 from helpers.judges import Answer, Endpoint, completion, refused
+from helpers.models import chunk, streamed
 from trialog.engine.models.client import Answered, CallFailed, open_model_client
 from trialog.engine.models.endpoint import ModelUnavailable, read_endpoint
 
@@ -19,10 +24,28 @@ REQUEST: dict[str, Any] = {
 KEY = "sk-very-secret-key"
 
 
-async def complete(endpoint: Endpoint) -> Answered:
+async def complete(endpoint: Endpoint, watch: Any = None, **more: Any) -> Answered:
     """One call."""
     async with open_model_client(read_endpoint(endpoint.environ)) as client:
-        return await client.complete(REQUEST)
+        return await client.complete(REQUEST | more, watch)
+
+
+class Watched:
+    """Notes what a client tells of a call."""
+
+    def __init__(self) -> None:
+        self.pieces = 0
+        self.pauses = 0
+
+    def heard(self) -> None:
+        """A piece."""
+        self.pieces += 1
+
+    @contextmanager
+    def pausing(self) -> Generator[None]:
+        """A wait."""
+        self.pauses += 1
+        yield
 
 
 async def test_a_request_goes_out_as_it_is(endpoint: Endpoint) -> None:
@@ -53,6 +76,73 @@ async def test_retry_after_is_honoured(endpoint: Endpoint) -> None:
     await complete(endpoint)
     first, second = endpoint.requests
     assert 1.0 <= second.at - first.at
+
+
+async def test_a_wait_that_is_longer_than_the_call_may_take(endpoint: Endpoint) -> None:
+    """It is not begun: the call fails at once, and says what the endpoint asks for."""
+    endpoint.answer(refused(429, "slow down", retry_after="3600", retry_after_ms="x"))
+    with pytest.raises(CallFailed, match=r"slow down.*; it asks to wait 3600 s") as failed:
+        with anyio.fail_after(60):
+            await complete(endpoint)
+    assert ("unreachable", 429, 0) == (
+        failed.value.failure, failed.value.status, failed.value.retries,
+    )  # fmt: skip
+
+
+async def test_whoever_watches_is_told_of_pieces_and_waits(endpoint: Endpoint) -> None:
+    """Each try's answer is heard, and the waits between tries are the client's own."""
+    endpoint.answer(refused(500), refused(500), completion("hi"))
+    watch = Watched()
+    await complete(endpoint, watch)
+    assert (2, True) == (watch.pauses, watch.pieces >= 1)
+
+
+HELLO = (chunk({"content": "hel"}), chunk({"content": "lo"}), chunk({}, finish_reason="stop"))
+
+
+async def test_a_stream_is_given_as_one_completion(endpoint: Endpoint) -> None:
+    """The request goes out as it is, and what comes in pieces is put together."""
+    endpoint.answer(streamed(*HELLO))
+    body = json.loads((await complete(endpoint, stream=True)).body)
+    assert "hello" == body["choices"][0]["message"]["content"]
+    assert [REQUEST | {"stream": True}] == [request.body for request in endpoint.requests]
+
+
+async def test_a_stream_that_was_not_asked_for(endpoint: Endpoint) -> None:
+    """An endpoint that only streams is understood."""
+    endpoint.answer(streamed(*HELLO))
+    assert "hello" in (await complete(endpoint)).body
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        streamed(HELLO[0], done=False),
+        streamed(*HELLO[:2], done=False, cut=True),
+        streamed(HELLO[0], {"error": {"message": "overloaded"}}),
+    ],
+)
+async def test_a_stream_that_breaks_off_is_tried_again(endpoint: Endpoint, broken: Answer) -> None:
+    """Half a reply is none, whether the stream ends, the connection breaks, or an error comes."""
+    endpoint.answer(broken, streamed(*HELLO))
+    answered = await complete(endpoint, stream=True)
+    assert (1, True) == (answered.retries, "hello" in answered.body)
+
+
+async def test_a_stream_ends_with_its_last_event(endpoint: Endpoint) -> None:
+    """An endpoint that keeps the connection open after [DONE] holds nobody up."""
+    endpoint.answer(streamed(*HELLO, hangs=True))
+    with anyio.fail_after(5):
+        assert "hello" in (await complete(endpoint, stream=True)).body
+
+
+async def test_an_answer_without_end(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is given up at a size, and the memory that it takes is bounded."""
+    monkeypatch.setattr("trialog.engine.models.client.ANSWER_CAP", 1000)
+    monkeypatch.setattr("trialog.engine.models.client.RETRIES", 0)
+    endpoint.answer(completion("x" * 100_000))
+    with pytest.raises(CallFailed, match="broke off: its answer is over"):
+        await complete(endpoint)
 
 
 async def test_an_endpoint_that_only_fails(endpoint: Endpoint) -> None:
