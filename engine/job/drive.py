@@ -11,6 +11,7 @@ from ...events.errors import LogUnavailable
 from ...events.kinds import TrialAbandoned, TrialScheduled
 from ...projections.errors import FilesUnwritable
 from ...projections.writer import JobFiles
+from ..collector import collect_rarely
 from ..trial.state import Stage, TrialState
 from .context import JobContext
 from .ending import TrialEnd
@@ -59,6 +60,7 @@ class Driver:
         )
         async with anyio.create_task_group() as helpers:
             helpers.start_soon(self._keep_summary)
+            helpers.start_soon(collect_rarely)
             with context.interruption.scope:
                 async with anyio.create_task_group() as pool:
                     for _ in range(min(workers, max(len(work), 1))):

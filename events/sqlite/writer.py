@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio  # noqa: TID251 - this is the adapter to aiosqlite, which is asyncio's
 import sqlite3
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -30,6 +31,9 @@ _MOSTLY_WORK = 50e-6
 
 _LARGE = 64
 """Events; a batch that is worth a moment, to have the thread at work first."""
+
+TOLD_AT_ONCE = 128
+"""Appends; all whom they wake have their turn before the loop looks at anything else again."""
 
 
 class _Connection(aiosqlite.Connection):
@@ -57,6 +61,7 @@ class Writer:
         self._refusal: LogError | None = None
         self._seconds_each = 0.0
         self._untold: tuple[Batch, Sequence[Appended | LogError]] | None = None
+        self._telling: deque[tuple[Append, Appended | LogError]] = deque()
         self._idle = True
         self._drained: asyncio.Future[None] | None = None
 
@@ -111,6 +116,7 @@ class Writer:
             self._tell()
             self._idle = True
             if self._drained is not None:
+                self._tell_some(len(self._telling))
                 self._drained.set_result(None)
             return
         fast = self._seconds_each < _MOSTLY_WORK
@@ -148,6 +154,7 @@ class Writer:
 
     def _failed(self, batch: Batch, error: BaseException) -> None:
         self._tell()
+        self._tell_some(len(self._telling))
         if isinstance(error, sqlite3.IntegrityError) and batch.plans:
             self._queue.again(batch)
         elif is_busy(error):
@@ -157,18 +164,28 @@ class Writer:
         self._next(slept=False)
 
     def _tell(self) -> None:
-        """Tell those who wait for the last batch."""
+        """Begin to tell those who wait for the last batch."""
         if self._untold is not None:
             batch, outcomes = self._untold
             self._untold = None
-            for append, outcome in zip(batch.appends, outcomes, strict=True):
-                if isinstance(outcome, LogError):
-                    append.fail(outcome)
-                else:
-                    append.succeed(outcome)
+            busy = bool(self._telling)
+            self._telling.extend(zip(batch.appends, outcomes, strict=True))
             for put in batch.blobs:
                 put.succeed(True)
             self._committed()
+            if not busy:
+                self._tell_some()
+
+    def _tell_some(self, most: int = TOLD_AT_ONCE) -> None:
+        """Tell the next of them, and the others when the loop has looked at all else."""
+        for _ in range(min(most, len(self._telling))):
+            append, outcome = self._telling.popleft()
+            if isinstance(outcome, LogError):
+                append.fail(outcome)
+            else:
+                append.succeed(outcome)
+        if self._telling:
+            self._loop.call_soon(self._tell_some)
 
     def _fail(self, error: LogError, batch: Batch) -> None:
         """Nothing of a batch was stored, and the file is as it was."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import AsyncIterator, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from helpers.logs import check_chain, everything
@@ -206,6 +208,44 @@ async def test_large_batches_follow_each_other(log: EventLog, gate: Gate) -> Non
         gate.open.set()
         assert (await told).version + 100 == (await next_one).version
     check_chain(await everything(log))
+
+
+async def test_the_loop_looks_at_all_else_while_many_are_told(log: EventLog, gate: Gate) -> None:
+    """One commit acknowledges a thousand appends, a few at a time, in their order."""
+    first = await hold(gate, log, "job/a")
+    told: list[int] = []
+    seen: list[int] = []
+
+    async def wait(number: int) -> None:
+        await log.append(f"trial/{number}", 0, events(1))
+        told.append(number)
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(1000):
+            tasks.start_soon(wait, number)
+        await anyio.wait_all_tasks_blocked()
+        gate.open.set()
+        await first
+        while len(told) < 1000:
+            seen.append(len(told))
+            await anyio.lowlevel.checkpoint()
+
+    assert list(range(1000)) == told
+    steps = [after - before for before, after in pairwise([*seen, 1000])]
+    assert [1, 1000] == gate.sizes
+    assert 0 < max(steps) <= writer.TOLD_AT_ONCE
+
+
+async def test_all_are_told_before_a_log_is_closed(tmp_path: Path, gate: Gate) -> None:
+    """However many one commit acknowledges."""
+    async with open_log(tmp_path / "trialog.db") as log:
+        first = await hold(gate, log, "job/a")
+        tickets = [log.append(f"trial/{n}", 0, events(1)) for n in range(1000)]
+        gate.open.set()
+        await first
+
+    with anyio.fail_after(30):
+        assert list(range(2, 1002)) == [(await ticket).last for ticket in tickets]
 
 
 async def test_a_cancelled_job_still_closes_its_log(tmp_path: Path) -> None:
