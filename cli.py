@@ -145,7 +145,7 @@ def run(
             "-a",
             "--agent",
             metavar="AGENT",
-            help="oracle, nop, chat or command:PATH. Repeatable. [oracle]",
+            help="oracle, nop, chat, command:PATH or agent:PATH. Repeatable. [oracle]",
         ),
     ] = None,
     model: Annotated[
@@ -836,11 +836,16 @@ def review_show(
 
 
 @agent_commands.command("init")
-def agent_init(name: ResourceName) -> int:
+def agent_init(
+    name: ResourceName,
+    installed: Annotated[
+        bool, typer.Option("--installed", help="A program that works in a sandbox, by a manifest.")
+    ] = False,
+) -> int:
     """Make an agent in the project here."""
     from .engine.console.projects import make_resource
 
-    return make_resource(_request(), "agent", name)
+    return make_resource(_request(), "agent", name, installed=installed)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

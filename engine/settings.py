@@ -197,21 +197,16 @@ def _is_policy(agent: str, tasks: Iterable[str]) -> bool:
     """Whether a project around here, or around one of the tasks, has an agent of this name."""
     if ":" in agent or "/" in agent:
         return False
-    return any((root / "agents" / agent).is_dir() for root in _roots(tasks))
+    from .projects.project import projects_around
+
+    return any((root / "agents" / agent).is_dir() for root in projects_around(tasks))
 
 
 def _policies(tasks: Iterable[str]) -> list[str]:
     """The agents of those projects."""
-    from .projects.project import names_in
+    from .projects.project import names_in, projects_around
 
-    return sorted({name for root in _roots(tasks) for name in names_in(root, "agent")})
-
-
-def _roots(tasks: Iterable[str]) -> set[Path]:
-    from .projects.project import project_root
-
-    roots = (project_root(Path(place)) for place in (".", *tasks))
-    return {root for root in roots if root is not None}
+    return sorted({name for root in projects_around(tasks) for name in names_in(root, "agent")})
 
 
 def _check_agent(agent: str, policies: Sequence[str]) -> None:
@@ -222,9 +217,11 @@ def _check_agent(agent: str, policies: Sequence[str]) -> None:
         if not path or not Path(path).is_file():
             raise ConfigError(f"there is no program {path!r}", key=f"--agent {agent}")
         return
+    if colon and name == "agent":
+        return
     known = (*policies, "oracle", "nop", "chat")
     near = _nearest(agent, known)
-    advice = f"known are {', '.join(known)} and command:PATH"
+    advice = f"known are {', '.join(known)}, command:PATH and agent:PATH"
     if near:
         advice = f"did you mean {near}?" + (f" {advice}" if policies else "")
     if not colon and Path(agent).is_file():

@@ -57,8 +57,13 @@ WARNINGS: dict[str, Code] = {
         "Write a plain file of at most 16 MiB.",
     ),
     "agent_report_malformed": Code(
-        "A line that the agent's program reported is no action.",
+        "A line that the agent's program reported is no action, or an update that an agent sent is "
+        "none of its protocol's.",
         "Write one JSON object a line; see docs/agents.md.",
+    ),
+    "agent_version_unknown": Code(
+        "The command that is to tell the agent's version failed, or said nothing.",
+        "Mend `version` in agent.yaml; the message says how it ended.",
     ),
     "agent_report_cut": Code(
         "Not all that the agent's program reported was kept; the message says why.",
@@ -275,6 +280,41 @@ CATEGORIES: dict[str, Category] = {
         "What a reviewer is shown could not be made so that the reviewer can't change it.",
         "Run the review as root, or on Docker.",
         "infrastructure",
+    ),
+    "agent_install_failed": Category(
+        "The agent's `install` command ended with a non-zero exit code, so it never got to work.",
+        "Read its output with `trialog logs TRIAL`; mend agent.yaml, then `trialog run --from "
+        "JOB`; or `trialog resume JOB --only agent_install_failed`, if the network was at fault.",
+        "user",
+    ),
+    "agent_install_timeout": Category(
+        "The agent's `install` command ran past install_timeout_sec and was stopped.",
+        "Raise install_timeout_sec in agent.yaml, or bring what it fetches in the image; then "
+        "`trialog run --from JOB`, or `trialog resume JOB --only agent_install_timeout`.",
+        "user",
+    ),
+    "agent_setup_failed": Category(
+        "The agent did not come up: it ended, refused or said nothing before it had been given "
+        "the task.",
+        "Read the error and `trialog logs TRIAL`: is its command there, does it want a key?",
+        "user",
+    ),
+    "agent_failed": Category(
+        "The agent answered with an error, or broke the protocol that it is spoken to by; its "
+        "work was graded all the same.",
+        "Read the error and the agent's output with `trialog logs TRIAL`.",
+        "agent",
+    ),
+    "agent_refused": Category(
+        "The agent refused the task; what it had done was graded all the same.",
+        "Read what it said with `trialog replay TRIAL`.",
+        "agent",
+    ),
+    "agent_limit": Category(
+        "The agent stopped at a limit of its own on calls of its model; its work was graded all "
+        "the same.",
+        "Raise that limit in the agent's own settings.",
+        "agent",
     ),
     "agent_exit": Category(
         "The agent's program ended with a non-zero exit code; its work was graded all the same.",

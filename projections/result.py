@@ -179,7 +179,7 @@ def result(view: TrialView) -> Result | None:
         execution=started.execution,
         seed=started.seed,
         agent=slot.agent,
-        agent_version=agent.version if agent else None,
+        agent_version=view.agent_version,
         model=slot.model or (agent.model if agent else None),
         parameters=slot.parameters,
         outcome=outcome,

@@ -8,7 +8,7 @@ from ..events import kinds
 from ..events.codec import decode
 from ..events.envelope import RecordedEvent
 from ..events.errors import LogCorrupt, UnknownEvent
-from ..events.kinds.parts import Output, Slot, Target
+from ..events.kinds.parts import Install, Output, Slot, Target, Usage
 from ..events.values import Json, Text
 from .document import compact
 from .texts import reference
@@ -135,7 +135,7 @@ def describe(event: kinds.Event) -> str:
         case kinds.AgentStarted():
             version = f" {event.version}" if event.version else ""
             model = f" with {event.model}" if event.model else ""
-            return f"{event.name}{version}{model}"
+            return f"{event.name}{version}{model}{_installed(event.install)}"
         case kinds.EnvironmentReset():
             return f"apps {', '.join(event.apps)} are ready" if event.apps else "no apps"
         case kinds.ActionTaken():
@@ -166,7 +166,7 @@ def describe(event: kinds.Event) -> str:
             code = "" if event.exit_code is None else f", exit code {event.exit_code}"
             return (
                 f"{event.ended_by}{code} after {_time(event.duration)}"
-                f"{_printed(event.output)}{_failed(event.error)}"
+                f"{_printed(event.output)}{_said_used(event.reported_usage)}{_failed(event.error)}"
             )
         case kinds.AgentFailed():
             return f"({event.category}) after {_time(event.duration)}: {shown(event.error)}"
@@ -263,6 +263,22 @@ def _at(event: kinds.StepRewardFailed | kinds.VerifierFailed | kinds.HindsightFa
 
 def _printed(output: Output | None) -> str:
     return "" if output is None else f", {_n(output.total, 'byte')} printed"
+
+
+def _installed(install: Install | None) -> str:
+    if install is None:
+        return ""
+    network = " with a network" if install.network else ""
+    return f", installed{network} in {_time(install.duration)}{_printed(install.output)}"
+
+
+def _said_used(usage: Usage | None) -> str:
+    """What it says is not what was seen."""
+    if usage is None:
+        return ""
+    cost = "" if usage.cost_usd is None else f", ${usage.cost_usd:g}"
+    tokens = f"{_known(usage.input_tokens)} tokens in, {_known(usage.output_tokens)} out"
+    return f", by its own word {tokens}{cost}"
 
 
 def _n(count: int, word: str) -> str:

@@ -131,7 +131,7 @@ def trajectory(view: TrialView, blobs: Mapping[str, bytes]) -> bytes:
             trajectory_id=started.trial,
             agent=AtifAgent(
                 started.slot.agent,
-                (agent.version if agent else None) or "unknown",
+                view.agent_version or "unknown",
                 started.slot.model or (agent.model if agent else None),
             ),
             steps=steps.steps,

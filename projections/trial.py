@@ -162,6 +162,12 @@ class TrialView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The same, where it comes after TrialFinished: only growing documents stop."""
 
     @property
+    def agent_version(self) -> str | None:
+        """Known when it started, or said by the agent while it ran."""
+        known = self.agent_started.version if self.agent_started else None
+        return known or (self.agent_end.version if self.agent_end else None)
+
+    @property
     def awaiting_review(self) -> bool:
         """Whether the trial waits for a person."""
         return self.finish is None and any(
@@ -314,6 +320,8 @@ class TrialFold:
                 (self._build if payload.phase == "build" else self._start).append(payload.duration)
             case AgentStarted():
                 self._agent_started = payload
+                if payload.install is not None:
+                    self._start.append(payload.install.duration)
             case EpisodeEnded():
                 self._episode_end = payload
             case AgentFinished() | AgentFailed():

@@ -1,6 +1,7 @@
 """Agents: what works on a task in its sandbox."""
 
 from .assignment import Assignment as Assignment
+from .installed import InstalledAgent as InstalledAgent
 from .names import agent_by_name as agent_by_name
 from .names import agent_from_snapshot as agent_from_snapshot
 from .names import agent_name as agent_name

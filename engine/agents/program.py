@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Literal, assert_never
 
 import anyio
 import msgspec
 
+from ...events.errors import said
 from ...events.kinds import ActionTaken, AgentFailed, AgentFinished, SandboxLost, TrialEvent
 from ...events.kinds.parts import Output, Process
 from ..errors import SandboxError, SandboxGone
 from ..output import OutputCapture, store_output
 from ..sandbox.protocol import Command, Exit
+from ..tasks.scripts import interpreter
 from ..trial.folders import ARTIFACTS_FOLDER
 from .protocol import AgentContext, AgentOutcome
+
+_NATIVE = b"\x7fELF"
 
 
 class Ran(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,6 +42,26 @@ def program_environment(context: AgentContext) -> dict[str, str]:
         "TRIALOG_RUN": folders.run,
         "TRIALOG_ARTIFACTS_DIR": ARTIFACTS_FOLDER,
     }
+
+
+def words_to_run(program: Path, inside: str) -> list[str]:
+    """The command that runs a program, which needs no run bit; blocks. Raises OSError, TaskError.
+
+    A native executable is run as it is, anything else by the program of its ``#!`` line, or bash.
+    """
+    with program.open("rb") as file:
+        native = file.read(len(_NATIVE)) == _NATIVE
+    return [inside] if native else [*interpreter(program), inside]
+
+
+def not_copied(context: AgentContext, error: Exception, began: float) -> AgentOutcome:
+    """The outcome when what is to be run could not be put where the sandbox sees it."""
+    failed = AgentFailed(
+        error=f"the agent's program could not be copied in: {said(error)}",
+        category="transfer_failed",
+        duration=round(context.clock.monotonic() - began, 6),
+    )
+    return AgentOutcome(end=failed)
 
 
 async def run_program(

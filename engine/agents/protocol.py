@@ -39,6 +39,8 @@ class AgentContext(msgspec.Struct, frozen=True, kw_only=True):
     idle_timeout: float | None = None
     """Seconds without output."""
     start_timeout: float = 60.0
+    patience: float = 1.0
+    """By which `timeout` was multiplied, and other deadlines are to be."""
     keep: bool = False
     """What it leaves running stays for the verifier."""
     blobs: BlobStore

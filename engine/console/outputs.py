@@ -35,9 +35,10 @@ from .text import escaped
 __all__ = ("printed", "recorded_output", "show_output")
 
 _LOOK_SEC = 0.1
-_AGENTS = (AgentStarted, (AgentFinished, AgentFailed), "agent")
-_VERIFIERS = (VerifierStarted, (VerifierScored, VerifierFailed), "verifying")
-"""A phase's first event, its last ones, and its stage."""
+_AGENTS = (AgentStarted, (AgentFinished, AgentFailed), ("agent", "sandbox"))
+_VERIFIERS = (VerifierStarted, (VerifierScored, VerifierFailed), ("verifying",))
+"""A phase's first event, its last ones, and the stages at which it may be cut off: an agent that
+is being installed has not started."""
 _CHUNK = 64 * 1024
 
 
@@ -95,7 +96,7 @@ async def recorded_output(log: EventLog, trial: str, *, verifier: bool) -> Outpu
 
     Of one that was cut off, it is what it had printed until then.
     """
-    begun, ended, stage = _VERIFIERS if verifier else _AGENTS
+    begun, ended, stages = _VERIFIERS if verifier else _AGENTS
     found: Output | None = None
     cut: Output | None = None
     continued: str | None = None
@@ -105,7 +106,7 @@ async def recorded_output(log: EventLog, trial: str, *, verifier: bool) -> Outpu
             continued = payload.continues.stream.removeprefix("trial/")
         elif isinstance(payload, ended):
             found = payload.output or found
-        elif isinstance(payload, TrialInterrupted) and payload.stage == stage:
+        elif isinstance(payload, TrialInterrupted) and payload.stage in stages:
             cut = payload.output
         elif isinstance(payload, begun):
             cut = None

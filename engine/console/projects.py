@@ -31,9 +31,9 @@ def make_project(request: Request, path: Path) -> int:
     return EXIT_OK
 
 
-def make_resource(request: Request, kind: Kind, name: str) -> int:
+def make_resource(request: Request, kind: Kind, name: str, *, installed: bool = False) -> int:
     """``trialog KIND init``; gives the exit code."""
-    _tell(request, init_resource(load_project(request.here), kind, name))
+    _tell(request, init_resource(load_project(request.here), kind, name, installed=installed))
     uses = {
         "environment": "; a task names it as its `environment`",
         "verifier": "; a task lists it under `verifiers`, and `trialog verifier try` needs none",

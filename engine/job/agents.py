@@ -10,7 +10,8 @@ from anyio import to_thread
 from ...events.kinds import JobStarted
 from ...events.kinds.job import AgentSnapshot
 from ...events.log import BlobStore
-from ..agents import Agent, agent_by_name, agent_from_snapshot, agent_name
+from ..agents import Agent, InstalledAgent, agent_by_name, agent_from_snapshot, agent_name
+from ..projects.project import projects_around
 from ..redact import Redactor
 from .config import JobConfig
 
@@ -27,9 +28,15 @@ def spelled_alike(config: JobConfig) -> JobConfig:
 async def load_agents(config: JobConfig) -> dict[str, Agent]:
     """The agents by their names in the configuration; programs are read from their files.
 
+    A project's agents are known by their names around its tasks, and where the command is given.
     Raises ConfigError for one that can't be used.
     """
-    return {name: await to_thread.run_sync(agent_by_name, name) for name in config.agents}
+
+    def load() -> dict[str, Agent]:
+        projects = projects_around(config.tasks)
+        return {name: agent_by_name(name, projects) for name in config.agents}
+
+    return await to_thread.run_sync(load)
 
 
 async def take_agents(agents: Mapping[str, Agent], blobs: BlobStore) -> list[AgentSnapshot]:
@@ -59,7 +66,9 @@ async def open_agents(started: JobStarted, config: JobConfig, blobs: BlobStore) 
             agents[name] = await to_thread.run_sync(agent_by_name, name)
             continue
         program = None if snapshot.program is None else await blobs.get(snapshot.program)
-        agents[name] = agent_from_snapshot(snapshot.name, program)
+        agents[name] = await to_thread.run_sync(
+            agent_from_snapshot, snapshot.name, program, snapshot.digest
+        )
     return agents
 
 
@@ -69,8 +78,13 @@ async def secrets_in_programs(agents: Mapping[str, Agent], redactor: Redactor) -
         f"{name}: its program holds the value of a secret, and the log keeps the program as it is; "
         "take it out, and give it by --agent-env"
         for name, agent in agents.items()
-        if agent.program is not None and await to_thread.run_sync(redactor.finds, agent.program)
+        if await to_thread.run_sync(_holds_secret, agent, redactor)
     ]
+
+
+def _holds_secret(agent: Agent, redactor: Redactor) -> bool:
+    data = agent.searched if isinstance(agent, InstalledAgent) else agent.program
+    return data is not None and bool(redactor.finds(data))
 
 
 def unused_settings(config: JobConfig, agents: Mapping[str, Agent]) -> Iterator[str]:

@@ -34,7 +34,7 @@ class JobConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     exclude: list[str] = []
     limit: int | None = None
     agents: list[str] = msgspec.field(default_factory=lambda: ["oracle"])
-    """`oracle`, `nop`, `command:PATH`."""
+    """`oracle`, `nop`, `chat`, `command:PATH`, `agent:PATH`, or a project's by its name."""
     models: list[str] = []
     """None given: one run without a model."""
     parameters: list[dict[str, Any]] = []

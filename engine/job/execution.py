@@ -8,7 +8,8 @@ and at the end, before anyone is told.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from typing import Any, TypeVar
 
 import anyio
 import structlog
@@ -28,7 +29,8 @@ from ...events.kinds import (
     TrialUnscored,
 )
 from ...events.values import unescape
-from ..agents import AgentContext, Assignment
+from ..agents import AgentContext, AgentOutcome, Assignment, InstalledAgent
+from ..agents.installing import Prepared
 from ..errors import SandboxError, SandboxGone, TransferFailed
 from ..sandbox.protocol import Sandbox
 from ..tasks.environment import resolve_env
@@ -58,6 +60,8 @@ from .tasks import TaskInJob
 
 WITH_KEPT = Hardened(kept=["what steers programs, in the workspace that kept processes write to"])
 """What is not put right while processes stay: they would only write it again."""
+
+_T = TypeVar("_T")
 
 CLOSING_SEC = 20.0
 """For the last events of a trial that is cut off."""
@@ -177,6 +181,8 @@ class SandboxTrial(History):
         found = list(self.task.task.warnings)
         for env in (settings.sandbox.env, settings.verifier.env):
             found += resolve_env(env, environ).warnings
+        if isinstance(self.agent, InstalledAgent):
+            found += resolve_env(self.agent.env, environ).warnings
         moved = self.mode == "separate" != settings.verifier.sandbox_mode
         if moved and not settings.artifacts:
             found.append(TaskWarning("separate_without_artifacts", MOVED))
@@ -184,25 +190,42 @@ class SandboxTrial(History):
 
     async def _work(self, sandbox: Sandbox) -> bool:
         """Let the agent work; False when there is nothing to grade."""
-        job, settings, agent = self.job, self.task.task.settings, self.agent
-        slot = self.scheduled.slot
+        agent, limit = self.agent, self._agent_limit
+        context = self._agent_context(sandbox)
+        prepared = await self._prepare_agent(context)
+        if prepared is None:
+            return False
         await self.tell(
             AgentStarted(
-                name=agent.name, version=agent.version, model=slot.model, digest=agent.digest
-            )
-        )
-        limit = settings.agent.timeout_sec * job.config.timeout_multiplier
+                name=agent.name, version=prepared.version or agent.version,
+                model=self.scheduled.slot.model, digest=agent.digest, install=prepared.install,
+            ),
+            *prepared.warnings,
+        )  # fmt: skip
         stage("agent started", trial=self.trial, agent=agent.name, timeout=limit)
-        context = AgentContext(
+        outcome = await self._in_time(agent.run(context), limit, context)
+        return outcome is not None and self._worked(outcome)
+
+    @property
+    def _agent_limit(self) -> float:
+        return self.task.task.settings.agent.timeout_sec * self.job.config.timeout_multiplier
+
+    def _agent_context(self, sandbox: Sandbox) -> AgentContext:
+        job, settings, agent, slot = (
+            self.job, self.task.task.settings, self.agent, self.scheduled.slot,
+        )  # fmt: skip
+        own = agent.env if isinstance(agent, InstalledAgent) else {}
+        return AgentContext(
             sandbox=sandbox,
             folders=self.place.folders,
             prompt=self.task.task.prompt,
-            env=dict(job.agent_env),
+            env={**resolve_env(own, job.environ).values, **job.agent_env},
             solution_env=resolve_env(settings.solution_env, job.environ).values,
             user=settings.agent.user,
-            timeout=limit,
+            timeout=self._agent_limit,
             idle_timeout=settings.agent.idle_timeout_sec,
             start_timeout=job.config.start_timeout_sec,
+            patience=job.config.timeout_multiplier,
             keep=settings.verifier.keep_processes,
             blobs=job.log.blobs,
             clock=job.clock,
@@ -219,13 +242,31 @@ class SandboxTrial(History):
             emit=self.emit,
             cut_off=self.cut_phase,
         )
-        begun = job.clock.monotonic()
+
+    async def _prepare_agent(self, context: AgentContext) -> Prepared | None:
+        """Have the agent ready to work; None where it can't be had."""
+        agent = self.agent
+        if not isinstance(agent, InstalledAgent):
+            return Prepared()
+        detail("agent wanted", trial=self.trial, agent=agent.name)
+        prepared = await self._in_time(agent.prepare(context), agent.patience(context), context)
+        if prepared is None or isinstance(prepared, Prepared):
+            return prepared
+        self._worked(prepared)
+        return None
+
+    async def _in_time(
+        self, work: Coroutine[Any, Any, _T], limit: float, context: AgentContext
+    ) -> _T | None:
+        """Do something in the agent's sandbox; None where that did not end it at its deadline."""
+        sandbox, clock = context.sandbox, self.job.clock
+        begun = clock.monotonic()
         try:
             with anyio.fail_after(self._patience(limit)):
-                outcome = await agent.run(context)
+                return await work
         except TimeoutError:
             error = _stuck(sandbox, "agent")
-            duration = round(job.clock.monotonic() - begun, 6)
+            duration = round(clock.monotonic() - begun, 6)
             self.note(
                 SandboxLost(sandbox_id=sandbox.id, phase="agent", error=str(error)),
                 AgentFailed(
@@ -233,7 +274,10 @@ class SandboxTrial(History):
                     output=await self.printed(),
                 ),
             )  # fmt: skip
-            return False
+            return None
+
+    def _worked(self, outcome: AgentOutcome) -> bool:
+        """Note how the agent's phase went; False when there is nothing to grade."""
         self.note(*outcome.events, outcome.end)
         seconds = outcome.end.duration
         if isinstance(outcome.end, AgentFailed):
@@ -241,7 +285,7 @@ class SandboxTrial(History):
             return False
         how = outcome.end.ended_by
         stage("agent ended", trial=self.trial, ended_by=how, seconds=seconds)
-        if settings.verifier.keep_processes:
+        if self.task.task.settings.verifier.keep_processes:
             detail("processes kept", trial=self.trial, processes=len(outcome.killed))
             self.note(ProcessesKilled(kept=outcome.killed))
         else:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
+from ..agents import Agent, InstalledAgent
 from ..agents.chat import CHAT
 from ..agents.chat.talk import RESERVED
 from ..errors import ConfigError, TaskError
@@ -65,6 +66,22 @@ def refuse_unsupported(
         errors = list(refused.values())
         chosen = len(tasks) + len(episodes)
         raise errors[0] if chosen == 1 else TasksError(errors, chosen, names=list(refused))
+
+
+def refuse_agents(agents: Mapping[str, Agent], tasks: Sequence[Task]) -> None:
+    """Raise ConfigError for the first agent that can't be had for one of the tasks."""
+    for name, agent in agents.items():
+        if not isinstance(agent, InstalledAgent) or agent.network == "none":
+            continue
+        offline = next((task for task in tasks if not task.settings.sandbox.network), None)
+        if offline is not None:
+            when = "while it is installed" if agent.network == "install" else "while it works"
+            raise ConfigError(
+                f"{name} needs a network {when} (network in its manifest), and task "
+                f"{offline.name} allows none; bring what it needs in its folder or the image, or "
+                "--exclude the task",
+                key="--agent",
+            )
 
 
 def _refuse_model(config: JobConfig, capped: Sequence[str]) -> None:

@@ -36,7 +36,7 @@ from .load import JobPlan, load_job, plan
 from .lock import own
 from .plan import PlannedSlot
 from .record import JobRecord
-from .refuse import refuse_unsupported
+from .refuse import refuse_agents, refuse_unsupported
 from .report import JobClosed, Notice, Watcher
 from .results import JobResult, write_missing, write_summary
 from .services import Services
@@ -71,6 +71,7 @@ async def run_job(
     live = {task.view.name: task for task in episodes if task.live}
     if agents is None:
         agents = await load_agents(config) if scripted else {}
+    refuse_agents(agents, scripted)
     services = replace(services, agent_env=config.agent_env, verifier_env=config.verifier_env)
     config = replace(
         config,

@@ -14,7 +14,7 @@ from anyio import to_thread
 from ...events.errors import LogError
 from ...events.kinds import EngineFault, JobStarted
 from ...projections.writer import JobFiles
-from ..agents import Agent
+from ..agents import Agent, InstalledAgent
 from ..agents.chat import CHAT
 from ..environment import is_secret_name
 from ..errors import JobStopped, SandboxError
@@ -171,7 +171,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     ) -> JobContext:
         services, config = self.services, self.config
         environ = services.environ
-        redactor = Redactor(secrets_of(services, tasks))
+        redactor = Redactor(secrets_of(services, tasks) | self._agents_secrets())
         for name in redactor.too_short:
             self.warn(f"the value of {name} is under 8 characters and is not redacted")
         log = redacting(services.log, redactor)
@@ -189,6 +189,15 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
             worlds=worlds, judges=judges, models=models, watch=partial(_tell, self.watch, redactor),
             interruption=interruption,
         )  # fmt: skip
+
+    def _agents_secrets(self) -> dict[str, str]:
+        """The values that manifests of agents take from the environment."""
+        return {
+            name: value
+            for agent in self.agents.values()
+            if isinstance(agent, InstalledAgent)
+            for name, value in resolve_env(agent.env, self.services.environ).secrets.items()
+        }
 
     async def _drive(self, driver: Driver) -> None:
         """Run the slots; a fault outside of any trial is an event before it ends the job."""

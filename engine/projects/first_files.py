@@ -214,3 +214,24 @@ class Policy:
                 return Action(action.name, {}, action.app)
         return Answer(observation)
 '''
+
+INSTALLED_AGENT = """\
+name: {name}
+command: [./agent.sh]       # a file of this folder and its words; or a line for a shell
+version: "0.1.0"            # or {{command: mini --version}}, asked in the sandbox
+# install: |                # lines for a shell, run in the sandbox before the agent works
+#   pip install --target "$TRIALOG_AGENT_HOME" mini
+# install_timeout_sec: 600
+# network: install          # or true: only for tasks that allow one
+# env: {{MINI_KEY: "${{MINI_KEY}}"}}   # taken from the environment of trialog
+"""
+
+INSTALLED_PROGRAM = """\
+#!/bin/sh
+# It starts in the workspace, with the prompt on its standard input. What it leaves there is graded.
+prompt=$(cat)
+echo "asked: $prompt"
+ls -a > seen.txt
+# Commands that are reported here show up as steps.
+printf '{"command": "ls -a", "exit_code": %s}\\n' "$?" >> "$TRIALOG_ACTIONS"
+"""

@@ -15,15 +15,17 @@ from ..authoring.app import Control
 from ..authoring.verifiers import RubricCriterion
 from ..job.config import JobConfig
 from ..tasks.names import safe_name
-from ..tasks.reader import as_list, describe
+from ..tasks.reader import as_list, as_table, describe
 from .importing import parse_reference
 from .model import (
     AgentManifest,
     AppManifest,
     EnvironmentManifest,
+    Network,
     ProjectManifest,
     TaskManifest,
     VerifierManifest,
+    VersionCommand,
 )
 from .reader import Faults, Fields, nearest, read_fields
 
@@ -38,6 +40,8 @@ _SEMANTIC = re.compile(
 _KINDS = ("deterministic", "agent", "human")
 _HOOKS = ("check", "reward", "hindsight")
 _REVIEW = ("agent", "model", "image")
+_INSTALLED = ("protocol", "install", "install_timeout_sec", "env", "network")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _NOT_DEFAULTS = {"tasks", "agent_env", "verifier_env"}
 
 
@@ -310,34 +314,81 @@ def read_agent(file: Path, root: Path, faults: Faults) -> AgentManifest | None:
     if len(ways) != 1:
         found = " and ".join(ways) or "none of them"
         fields.fault(f"an agent has one of python, model and command; found {found}")
-    python = _reference(fields, "python", root)
-    installs = {"install", "command", "version", "env", "network"}
-    if "python" in ways:
-        fields.refuse(sorted(installs - {"version", "command"}), "not for an agent in Python")
-    command: str | list[str] | None = None
-    if as_list(fields.raw("command")) is not None:
-        command = [word for _, word in fields.words("command")]
-    else:
-        command = fields.text("command", "a command line, or a list of words")
-    env = fields.mapping("env") or {}
-    for name, value in env.items():
-        if not isinstance(value, str):
-            fields.fault(f"expected text, found {describe(value)}; put it in quotes", "env", name)
+    installed = "command" in ways
+    if not installed:
+        kind = "in Python" if "python" in ways else "that is a model"
+        fields.refuse(_INSTALLED, f"not for an agent {kind}")
     manifest = AgentManifest(
         name=file.parent.name,
         file=file,
         lines=fields.lines,
-        python=python,
+        python=_reference(fields, "python", root),
         model=fields.text("model"),
         tools=[word for _, word in fields.words("tools")],
-        install=fields.text("install"),
-        command=command,
-        version=fields.text("version"),
-        env={name: str(value) for name, value in env.items()},
-        network=fields.boolean("network") or False,
+        command=_command(fields),
+        protocol=cast("Literal['acp'] | None", fields.choice("protocol", ("acp",))),
+        install=fields.text("install", "lines for a shell"),
+        install_timeout_sec=fields.positive("install_timeout_sec") or 600.0,
+        env=_env(fields),
+        network=_network(fields),
+        version=_agent_version(fields, installed=installed),
     )
+    if fields.has("install_timeout_sec") and installed and not fields.has("install"):
+        fields.fault("there is no `install` that it could be for", "install_timeout_sec")
     fields.finish()
     return manifest
+
+
+def _command(fields: Fields) -> str | list[str] | None:
+    if as_list(fields.raw("command")) is None:
+        return fields.text("command", "a line for a shell, or a list of words")
+    words = [word for _, word in fields.words("command")]
+    if not words:
+        fields.fault("a command needs at least one word", "command")
+    elif is_own_program(words[0]) and not (fields.file.parent / words[0]).is_file():
+        fields.fault(f"there is no program {words[0]} in the agent's folder", "command")
+    return words
+
+
+def is_own_program(word: str) -> bool:
+    """Whether the first word of a command names a file of the resource's folder."""
+    return "/" in word and not word.startswith("/")
+
+
+def _env(fields: Fields) -> dict[str, str]:
+    env = fields.mapping("env") or {}
+    for name, value in env.items():
+        if not _VARIABLE.fullmatch(name):
+            fields.fault("expected a name of ASCII letters, digits and '_'", "env", name)
+        if not isinstance(value, str):
+            fields.fault(f"expected text, found {describe(value)}; put it in quotes", "env", name)
+        elif "\0" in value:
+            fields.fault("a variable can't hold a NUL", "env", name)
+    return {name: str(value) for name, value in env.items()}
+
+
+def _network(fields: Fields) -> Network:
+    def when(value: Any) -> Network | None:
+        if isinstance(value, bool):
+            return "open" if value else "none"
+        return "install" if value == "install" else None
+
+    wanted: Network | None = fields.take("network", "true, false or install", when)
+    found: Network = wanted or "none"
+    if found == "install" and not fields.has("install"):
+        fields.fault("there is no `install` that it could be for", "network")
+    return found
+
+
+def _agent_version(fields: Fields, *, installed: bool) -> str | VersionCommand | None:
+    if as_table(fields.raw("version")) is None:
+        return fields.text("version", "text (put it in quotes), or `command: …` below it")
+    inner = fields.below("version")
+    command = inner.required("command", "it prints the version")
+    if not installed:
+        inner.fault("only for an agent that is installed; give a fixed text", "command")
+    inner.finish()
+    return None if command is None else VersionCommand(command=command)
 
 
 def _named(file: Path, root: Path, faults: Faults) -> Fields | None:

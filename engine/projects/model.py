@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from ..authoring.app import Control
 from ..authoring.verifiers import RubricCriterion
+
+Network: TypeAlias = Literal["none", "install", "open"]
+"""When an agent needs a network: never, while it is installed, or while it works, too."""
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,6 +105,13 @@ class VerifierManifest(Manifest, frozen=True, kw_only=True):
         return self.kind != "deterministic" or self.check is not None
 
 
+class VersionCommand(msgspec.Struct, frozen=True, kw_only=True):
+    """A version that is asked in the sandbox."""
+
+    command: str
+    """A line for the sandbox's shell that prints it."""
+
+
 class AgentManifest(Manifest, frozen=True, kw_only=True):
     """agent.yaml: a policy, a model with tools, or a program that is installed in a sandbox."""
 
@@ -109,8 +119,14 @@ class AgentManifest(Manifest, frozen=True, kw_only=True):
     """``policy.py:Class`` (or a function), in the agent's folder."""
     model: str | None = None
     tools: list[str] = []
-    install: str | None = None
     command: str | list[str] | None = None
-    version: str | None = None
+    """A line for the sandbox's shell, or the words of a program."""
+    protocol: Literal["acp"] | None = None
+    """What the command speaks on its standard input and output; null: it just works."""
+    install: str | None = None
+    """Lines for the sandbox's shell, run before the agent works."""
+    install_timeout_sec: float = 600.0
+    version: str | VersionCommand | None = None
     env: dict[str, str] = {}
-    network: bool = False
+    network: Network = "none"
+    """When it needs one."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast
@@ -233,6 +233,12 @@ def project_root(start: Path) -> Path | None:
         if (folder / PROJECT_FILE).is_file():
             return folder
     return None
+
+
+def projects_around(tasks: Iterable[str]) -> set[Path]:
+    """The folders of the projects that are around here or around one of the tasks."""
+    roots = (project_root(Path(place)) for place in (".", *tasks))
+    return {root for root in roots if root is not None}
 
 
 def load_project(start: Path) -> Project:

@@ -152,6 +152,13 @@ class Fields:
             found.append(Fields(self.file, self._text, values, self.faults, path, self.lines))
         return found
 
+    def below(self, name: str) -> Fields:
+        """A mapping within, which must be one."""
+        values = as_table(self.raw(name))
+        assert values is not None
+        path = (*self._path, name)
+        return Fields(self.file, self._text, values, self.faults, path, self.lines)
+
     def refuse(self, names: Iterable[str], why: str) -> None:
         """Note each of these that is there: known, but not here."""
         for name in names:

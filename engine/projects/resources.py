@@ -62,7 +62,7 @@ class ProjectAgent:
         self.project = project
         self.manifest = manifest
         self.name = manifest.name
-        self.version = manifest.version
+        self.version = manifest.version if isinstance(manifest.version, str) else None
         self.entries = resource_entries(manifest, project.root)
         self.digest = entries_digest(self.entries)
 
@@ -73,12 +73,13 @@ class ProjectAgent:
         for a file that can't be imported.
         """
         if self.manifest.python is None:
-            what = "is a model" if self.manifest.model else "is installed in a sandbox"
-            raise ConfigError(
-                f"agent {self.name!r} {what}, which can't be run yet; an agent with "
-                "`python: policy.py:Class` can",
-                file=self.manifest.file,
+            what = (
+                "is a model, which can't be run yet; use `--agent chat --model NAME`"
+                if self.manifest.model
+                else "is installed in a sandbox, and can't act in an environment; an agent with "
+                "`python: policy.py:Class` can"
             )
+            raise ConfigError(f"agent {self.name!r} {what}", file=self.manifest.file)
         manifest = self.manifest
         with imports(
             f"agent {self.name!r}", self.project.root, manifest.file, manifest.line("python")

@@ -15,6 +15,8 @@ from .first_files import (
     ANSWER_VERIFIER,
     COUNTER,
     ENVIRONMENT,
+    INSTALLED_AGENT,
+    INSTALLED_PROGRAM,
     POLICY,
     PROJECT,
     REACHED,
@@ -56,8 +58,12 @@ def init_project(path: Path) -> list[Path]:
     )
 
 
-def init_resource(project: Project, kind: Kind, name: str) -> list[Path]:
+def init_resource(
+    project: Project, kind: Kind, name: str, *, installed: bool = False
+) -> list[Path]:
     """Write a first resource of a kind into the project: the files that were written.
+
+    An agent is a policy in Python, or with `installed` a program that works in a sandbox.
 
     A task takes the project's first environment and the first verifier that scores; where there
     is none, one is written as well. Raises ConfigError for a name that is taken, or is none.
@@ -73,6 +79,9 @@ def init_resource(project: Project, kind: Kind, name: str) -> list[Path]:
             )
         case "verifier":
             return _write(folder, _verifier(name))
+        case "agent" if installed:
+            manifest = INSTALLED_AGENT.format(name=name)
+            return _write(folder, {"agent.yaml": manifest, "agent.sh": INSTALLED_PROGRAM})
         case "agent":
             return _write(folder, {"agent.yaml": AGENT.format(name=name), "policy.py": POLICY})
         case "task":

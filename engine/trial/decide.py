@@ -148,8 +148,10 @@ def _in_order(state: TrialState, event: TrialEvent) -> bool:
             return stage is Stage.AGENT or stage is Stage.FINISHED
         case AppQueried():
             return stage in (Stage.AGENT, Stage.VERIFYING)
-        case AgentFinished() | AgentFailed():
+        case AgentFinished():
             return stage is Stage.AGENT
+        case AgentFailed():  # in the sandbox: it could not be installed
+            return stage in (Stage.SANDBOX, Stage.AGENT)
         case ProcessesKilled():
             return stage is Stage.WORKED
         case ArtifactsSaved() | WorkspaceSaved():

@@ -153,9 +153,14 @@ class TrialFolders:
             self._with_solution = True
             _copy(solution, self.solution)
 
+    @property
+    def program(self) -> Path:
+        """The folder beside the prompt that the agent's program is in."""
+        return self.task / "agent"
+
     def put_program(self, name: str, data: bytes) -> Path:
         """Put the agent's program beside the prompt; blocks."""
-        folder = self.task / "agent"
+        folder = self.program
         folder.mkdir(exist_ok=True)
         folder.chmod(0o755)
         program = folder / name

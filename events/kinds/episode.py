@@ -6,7 +6,7 @@ from typing import Literal
 
 from ..payload import Part, Payload
 from ..values import BlobRef, Json, Text
-from .parts import AppState, Output, StateChange, Target, Usage
+from .parts import AppState, Install, Output, StateChange, Target, Usage
 
 
 class AgentStarted(Payload, frozen=True, kw_only=True):
@@ -17,6 +17,8 @@ class AgentStarted(Payload, frozen=True, kw_only=True):
     model: str | None = None
     digest: str | None = None
     """SHA-256 of the program that was run, where it is a file."""
+    install: Install | None = None
+    """How it was installed in the sandbox before; null where nothing was."""
 
 
 class EnvironmentReset(Payload, frozen=True, kw_only=True):
@@ -183,6 +185,10 @@ class AgentFinished(Payload, frozen=True, kw_only=True):
     error_category: str | None = None
     duration: float
     output: Output | None = None
+    version: str | None = None
+    """What the agent said while it ran; its start knew of none, then."""
+    reported_usage: Usage | None = None
+    """What the agent said that it used; nobody else saw it, so no total counts it."""
 
 
 class AgentFailed(Payload, frozen=True, kw_only=True):
@@ -193,3 +199,5 @@ class AgentFailed(Payload, frozen=True, kw_only=True):
     exit_code: int | None = None
     duration: float
     output: Output | None = None
+    version: str | None = None
+    """As in AgentFinished."""

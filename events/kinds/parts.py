@@ -41,6 +41,16 @@ class Output(Part, frozen=True, kw_only=True):
     """Some bytes are not UTF-8; the blob has them as they came."""
 
 
+class Install(Part, frozen=True, kw_only=True):
+    """An agent was installed in its sandbox."""
+
+    duration: float
+    network: bool
+    """It had a network meanwhile."""
+    output: Output | None = None
+    """Null where it printed nothing."""
+
+
 class Process(Part, frozen=True, kw_only=True):
     """A process that was still there when its phase had ended."""
 

@@ -112,7 +112,10 @@ def test_parameter_rows() -> None:
         ({"cpus": -0.5}, "cpus: must be above 0"),
         ({"judge_max_cost": 0.0}, "judge_max_cost: must be above 0"),
         ({"agents": ["orcale"]}, "unknown agent 'orcale'; did you mean oracle?"),
-        ({"agents": ["gpt"]}, "unknown agent 'gpt'; known are oracle, nop, chat and command:PATH"),
+        (
+            {"agents": ["gpt"]},
+            "unknown agent 'gpt'; known are oracle, nop, chat, command:PATH and agent:PATH",
+        ),
         ({"agents": ["command:/no/such"]}, "there is no program '/no/such'"),
         ({"agents": ["nop", "nop"]}, "agents: 'nop' is given twice"),
         ({"retry_on": ["sandbox_lots"]}, "did you mean sandbox_lost?"),
@@ -132,7 +135,9 @@ def test_unknown_agents_in_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match=r"did you mean payer\? known are payer, oracle, nop"):
         resolve({"tasks": ["t"], "agents": ["payr"]})
-    with pytest.raises(ConfigError, match="known are payer, oracle, nop, chat and command:PATH"):
+    with pytest.raises(
+        ConfigError, match="known are payer, oracle, nop, chat, command:PATH and agent"
+    ):
         resolve({"tasks": ["t"], "agents": ["zzz"]})
 
 

@@ -53,7 +53,14 @@ from trialog.events.kinds import (
     WorkspaceHardened,
     WorkspaceSaved,
 )
-from trialog.events.kinds.parts import Continues, Criterion, CriterionAsked, Target, Usage
+from trialog.events.kinds.parts import (
+    Continues,
+    Criterion,
+    CriterionAsked,
+    Install,
+    Target,
+    Usage,
+)
 from trialog.events.kinds.trial import Artifact
 from trialog.events.values import blob_ref
 from trialog.projections.document import document
@@ -120,6 +127,33 @@ def test_the_agent_says_its_version_and_model() -> None:
 
     assert ("oracle", "2.1", "m") == (found["agent"], found["agent_version"], found["model"])
     assert finished()["agent_version"] is None
+
+
+def test_a_version_that_the_agent_said_itself() -> None:
+    """It counts where nothing was known when the agent started, however its phase ended."""
+    said = agent_finished(version="0.9")
+    assert finished(AgentStarted(name="acp"), said)["agent_version"] == "0.9"
+    assert finished(AgentStarted(name="acp", version="1"), said)["agent_version"] == "1"
+    failed = AgentFailed(error="no", category="agent_setup_failed", duration=1, version="0.8")
+    assert finished(AgentStarted(name="acp"), failed)["agent_version"] == "0.8"
+    never_started = AgentFailed(error="no", category="agent_install_failed", duration=1)
+    assert finished(never_started)["agent_version"] is None
+
+
+def test_an_installation_is_part_of_the_start() -> None:
+    """Its seconds are no seconds of the agent's."""
+    bare = finished(AgentStarted(name="a"))["timing"]
+    install = Install(duration=2.5, network=True)
+    found = finished(AgentStarted(name="a", install=install))["timing"]
+    assert found["start"] == (bare["start"] or 0) + 2.5
+    assert found["agent"] == bare["agent"]
+
+
+def test_what_an_agent_says_that_it_used_is_no_usage() -> None:
+    """Only calls that were seen count; what it said stays in the log."""
+    said = agent_finished(reported_usage=Usage(input_tokens=10, output_tokens=2, cost_usd=0.5))
+    usage = finished(AgentStarted(name="acp"), said)["usage"]
+    assert set(usage.values()) == {None}
 
 
 def test_scored() -> None:

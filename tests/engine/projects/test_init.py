@@ -7,6 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from trialog.engine.agents import InstalledAgent
 from trialog.engine.authoring.policy import Action, Answer
 from trialog.engine.errors import ConfigError
 from trialog.engine.projects.project import KINDS, Kind, load_project
@@ -103,6 +104,16 @@ def test_the_first_agent_works_anywhere(tmp_path: Path) -> None:
     ]
     assert anyio.run(policy.act, "hello", actions) == Action("look", {}, "counter")
     assert anyio.run(policy.act, 3, actions) == Answer(3)
+
+
+def test_a_first_agent_that_is_installed(tmp_path: Path) -> None:
+    """Its manifest can be used as it stands, and is of a program in its folder."""
+    init_project(tmp_path / "p")
+    written = init_resource(load_project(tmp_path / "p"), "agent", "mine", installed=True)
+    assert [file.name for file in written] == ["agent.yaml", "agent.sh"]
+    agent = InstalledAgent.load(written[0])
+    assert (agent.name, agent.version) == ("mine", "0.1.0")
+    assert validate(load_project(tmp_path / "p")) == []
 
 
 def test_places_that_are_taken(tmp_path: Path) -> None:

@@ -269,16 +269,16 @@ def test_faults_of_agents(make: Make, text: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("model: m\ntools: [shell]\n", "is a model"),
+        ("model: m\ntools: [shell]\n", "is a model, which can't be run yet; .*--agent chat"),
         ("install: pip install x\ncommand: [x, run]\nversion: '2'\nenv: {A: b}\nnetwork: true\n",
-         "is installed in a sandbox"),
+         "is installed in a sandbox, and can't act in an environment; .*policy.py:Class"),
     ],
 )  # fmt: skip
-def test_agents_that_cannot_run_yet(make: Make, text: str, what: str) -> None:
-    """Agents that are no Python are read, and refused with what can be done."""
+def test_agents_that_are_no_policy(make: Make, text: str, what: str) -> None:
+    """Agents that are no Python are read, and refused for environments with what can be done."""
     root = make({"agents/steady/agent.yaml": f"name: steady\n{text}"})
     agent = load_project(root).agent("steady")
-    with pytest.raises(ConfigError, match=f"{what}, which can't be run yet; .*policy.py:Class"):
+    with pytest.raises(ConfigError, match=what):
         agent.policy()
 
 
