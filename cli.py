@@ -31,6 +31,7 @@ from .engine.console.words import (
     Log,
     MissingReward,
     OfJob,
+    Prices,
     ResourceName,
     Sandbox,
     SandboxName,
@@ -204,10 +205,7 @@ def run(
     max_cost: Annotated[
         float | None, typer.Option(metavar="DOLLARS", help="What a trial of chat may cost.")
     ] = None,
-    prices: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="What models cost: dollars per million tokens (YAML)."),
-    ] = None,
+    prices: Prices = None,
     agent_env: AgentEnv = None,
     verifier_env: VerifierEnv = None,
     env_file: EnvFile = None,
@@ -774,8 +772,24 @@ def review_run(
         str | None, typer.Option(metavar="MODEL", help="The reviewer's model.")
     ] = None,
     concurrency: Annotated[
-        int, typer.Option("-n", min=1, metavar="N", help="Reviewers at work at once.")
-    ] = 4,
+        int | None, typer.Option("-n", metavar="N", help="Reviewers at work at once. [4]")
+    ] = None,
+    max_seconds: Annotated[
+        float | None, typer.Option(help="What one trial's reviewer may take. [1800]")
+    ] = None,
+    max_turns: Annotated[
+        int | None, typer.Option(help="Calls that one trial's chat may make of its model. [100]")
+    ] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option(help="Tokens in and out that one trial's chat may use.")
+    ] = None,
+    max_cost: Annotated[
+        float | None, typer.Option(metavar="DOLLARS", help="What one trial's chat may cost.")
+    ] = None,
+    max_total_cost: Annotated[
+        float | None, typer.Option(metavar="DOLLARS", help="What they may cost together.")
+    ] = None,
+    prices: Prices = None,
     tasks_root: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Where tasks may be read from, as evidence."),
@@ -804,14 +818,20 @@ def review_run(
     """Have a reviewer answer a rubric for each finished trial; a report comes of it."""
     from .engine.console.reviews import run_reviews
     from .engine.errors import ConfigError
+    from .engine.models.prices import read_prices
 
     if passing and failing:
         raise ConfigError("give --passing or --failing, not both")
     given = {
-        "agent": agent, "model": model, "image": image, "rubric": rubric,
-        "tasks_root": tasks_root, "concurrency": concurrency, "open_network": allow_open_network,
-        "selection": "passing" if passing else "failing" if failing else "all",
+        "agent": agent, "model": model, "image": image, "rubric": rubric and rubric.absolute(),
+        "tasks_root": tasks_root and tasks_root.absolute(), "concurrency": concurrency,
+        "open_network": allow_open_network or None,
+        "selection": "passing" if passing else "failing" if failing else None,
+        "max_seconds": max_seconds, "max_turns": max_turns, "max_tokens": max_tokens,
+        "max_cost": max_cost, "max_total_cost": max_total_cost,
+        "prices": read_prices(prices) if prices else None,
     }  # fmt: skip
+    given = {name: value for name, value in given.items() if value is not None}
     return _await(
         run_reviews, _request(json, verbose, log, jobs_dir), thing, given, sandbox=sandbox.value,
         out_dir=out_dir, resume=resume, env_file=env_file, agent_env=agent_env or (),

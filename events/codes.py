@@ -276,6 +276,12 @@ CATEGORIES: dict[str, Category] = {
         "Look at verifier/test-stdout.txt of the reviewer's run; its image needs python3 >= 3.8.",
         "user",
     ),
+    "review_cost_limit": Category(
+        "The cost limit of the whole review was reached, or can't be held, so this trial's "
+        "reviewer was not started.",
+        "Review the trials that are left in another review, or all with a higher limit.",
+        "user",
+    ),
     "evidence_open": Category(
         "What a reviewer is shown could not be made so that the reviewer can't change it.",
         "Run the review as root, or on Docker.",

@@ -27,6 +27,8 @@ from .texts import full_text
 
 OUTCOMES = ("pass", "fail", "not_applicable")
 """What a criterion can be answered with."""
+RUNTIME = "runtime"
+"""The folder of reviewers' own runs, below a review's."""
 PENDING = "not reviewed: the review was cut off before this trial"
 
 _Answer: TypeAlias = ReviewCompleted | ReviewFailed
@@ -152,7 +154,8 @@ class ReviewFold:
         started = self.started
         if started is None or self.finished is None:
             return None
-        trials = [self._trial(started, trial, blobs) for trial in started.trials]
+        changed = self._model_changed(started)
+        trials = [self._trial(started, trial, changed, blobs) for trial in started.trials]
         paths = {trial.rubric_path for trial in trials}
         names = [name for trial in trials for name in trial.criteria]
         return ReviewReport(
@@ -166,13 +169,34 @@ class ReviewFold:
             trials=trials,
         )
 
+    def _model_changed(self, started: ReviewStarted) -> dict[str, str]:
+        """A note for each trial whose model called itself otherwise than the review's first."""
+        names = {
+            answer.trial: answer.models_reported
+            for answer in self.answers
+            if isinstance(answer, ReviewCompleted)
+        }
+        first = next((name for told in names.values() for name in told), None)
+        return {
+            trial: f"{started.model} called itself {' and then '.join(told)}, and {first} before: "
+            "the reviews are of different models"
+            for trial, told in names.items()
+            if any(name != first for name in told)
+        }
+
     def _trial(
-        self, started: ReviewStarted, trial: str, blobs: Mapping[str, bytes]
+        self,
+        started: ReviewStarted,
+        trial: str,
+        changed: Mapping[str, str],
+        blobs: Mapping[str, bytes],
     ) -> ReviewedTrial:
         answer = self._answers.get(trial)
         valid = answer if isinstance(answer, ReviewCompleted) else None
         own = None if answer is None else answer.reviewer_trial
         notes = [*started.notes.get(trial, ()), *(answer.notes if answer is not None else ())]
+        if trial in changed:
+            notes.append(changed[trial])
         return ReviewedTrial(
             trial_name=trial,
             source_rollout=started.path if started.single else f"{started.path}/{trial}",
@@ -184,7 +208,9 @@ class ReviewFold:
             },
             error=_error(answer, blobs),
             reviewer_rollout=None if own is None else runtime_path(trial, own),
-            rubric_path=started.rubric_path if answer is None else answer.rubric_path,
+            rubric_path=answer.rubric_path
+            if answer is not None
+            else started.rubric_paths.get(trial, started.rubric_path),
             criteria=[c.name for c in started.criteria] if answer is None else answer.criteria,
             notes=list(dict.fromkeys(notes)),
         )
@@ -192,7 +218,7 @@ class ReviewFold:
 
 def runtime_path(trial: str, reviewer_trial: str) -> str:
     """The folder of a reviewer's own run, below the review's."""
-    return f"runtime/{trial}/{reviewer_trial}"
+    return f"{RUNTIME}/{trial}/{reviewer_trial}"
 
 
 def job_summary(trials: Iterable[ReviewedTrial]) -> str:

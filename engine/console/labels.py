@@ -21,7 +21,7 @@ from ..environment import find_secrets
 from ..errors import ConfigError
 from ..hooks.pool import HookPool
 from ..judges.client import JudgeClient, open_client
-from ..judges.judge import CostLimit, JudgeResult, judge, recorded_judge
+from ..judges.judge import JudgeResult, judge, recorded_judge
 from ..labels.applying import apply_verifier, label_of
 from ..labels.current import (
     CurrentVerifier,
@@ -35,6 +35,7 @@ from ..labels.stored import StoredTrial
 from ..labels.trials import job_trials
 from ..labels.trying import Tools, chosen_trials, refuse_script, try_verifier
 from ..location import job_folder
+from ..models.limit import CostLimit
 from ..redact import Redactor
 from ..redacting_log import redacting
 from ..settings import check_dollars

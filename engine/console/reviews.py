@@ -9,21 +9,28 @@ from typing import Any
 
 import msgspec
 from anyio import to_thread
+from msgspec.structs import replace
 
 from ...events.codec import decode
 from ...events.kinds import ReviewCompleted, TrialStarted
 from ...projections.reviews import REPORT, review_files, reviews_of
-from ..agents import agent_by_name
+from ..agents import Agent, agent_by_name
 from ..agents.chat import CHAT
-from ..errors import CommandRefused, ConfigError
+from ..errors import CommandRefused
 from ..job.report import Notice, Report
 from ..location import NotFound, job_folder, job_started
 from ..models.endpoint import read_endpoint
 from ..projects.project import project_review
 from ..reviews.choosing import filed_subjects, logged_subject, logged_subjects
-from ..reviews.config import ReviewConfig
+from ..reviews.config import ReviewConfig, resumed_config, review_config
 from ..reviews.running import Answer, Review, ReviewResult, run_review
-from ..reviews.starting import Beginning, Named, new_review, resumed_review
+from ..reviews.starting import (
+    Beginning,
+    Named,
+    new_review,
+    resumed_review,
+    started_review,
+)
 from ..sandbox.choose import choose
 from .failure import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
 from .running import read_variables, services_of
@@ -53,22 +60,29 @@ async def run_reviews(
         partial(read_variables, request.environ, **variables_given)
     )
     request.terminal.hide(variables.secrets)
-    config = await to_thread.run_sync(_configured, given, variables.environ, request.here)
-    agent = await to_thread.run_sync(agent_by_name, config.agent)
-    if config.agent == CHAT:
-        if config.model is None:
-            raise ConfigError("chat needs a model; name it with --model", key="--agent chat")
-        read_endpoint(variables.environ)
-    async with opened(request, thing, readonly=False, create=True) as session:
+    chosen = None
+    if resume is None:  # what is wrong is told before there is a log
+        chosen = await _chosen(
+            await to_thread.run_sync(_configured, given, variables.environ, request.here),
+            variables.environ,
+        )
+    async with opened(request, thing, readonly=False, create=resume is None) as session:
         named, single = await _named(session, thing)
-        config = msgspec.structs.replace(config, single=single)
+        fold = None
+        if resume is not None:
+            fold = await started_review(session.log, named, resume)
+            chosen = await _chosen(resumed_config(fold.begun, given), variables.environ)
+            sandbox = fold.begun.sandbox if sandbox == "auto" else sandbox
+        assert chosen is not None
+        config, agent = chosen
+        config = replace(config, single=single)
         backend = await choose(sandbox, default_image=config.image)
         try:
             services = services_of(session, backend, variables)
             begun = await (
-                resumed_review(services, config, named, resume)
-                if resume
-                else new_review(services, config, named, out_dir)
+                new_review(services, config, named, out_dir, agent_digest=agent.digest)
+                if fold is None
+                else resumed_review(services, config, named, fold, agent_digest=agent.digest)
             )
             with JobWatch(request.terminal, {}) as watch:
 
@@ -90,19 +104,15 @@ async def run_reviews(
 
 def _configured(given: Mapping[str, Any], environ: Mapping[str, str], here: Path) -> ReviewConfig:
     """What the command line says, else the project; the image also from the environment."""
-    of_project = project_review(here)
-    merged = {**of_project, **{k: v for k, v in given.items() if v is not None}}
-    if "agent" not in merged:
-        raise ConfigError(
-            "a review needs a reviewer: give --agent (say command:./reviewer.py), or set "
-            "review.agent in trialog.yaml"
-        )
-    merged.setdefault("image", environ.get("TRIALOG_IMAGE") or None)
-    return msgspec.convert(merged, ReviewConfig, dec_hook=_path)
+    image = environ.get("TRIALOG_IMAGE")
+    return review_config({**({"image": image} if image else {}), **project_review(here), **given})
 
 
-def _path(kind: type, value: Any) -> Any:
-    return kind(value)
+async def _chosen(config: ReviewConfig, environ: Mapping[str, str]) -> tuple[ReviewConfig, Agent]:
+    """The configuration with its reviewer. Raises for a model that could not be called."""
+    if config.agent == CHAT:
+        read_endpoint(environ)
+    return config, await to_thread.run_sync(agent_by_name, config.agent)
 
 
 async def _named(session: Session, thing: str) -> tuple[Named, bool]:

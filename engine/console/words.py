@@ -24,6 +24,7 @@ __all__ = (
     "Log",
     "MissingReward",
     "OfJob",
+    "Prices",
     "ResourceName",
     "Sandbox",
     "SandboxName",
@@ -98,6 +99,10 @@ TasksRoot = Annotated[
 CallModels = Annotated[
     bool,
     typer.Option("--call-models", help="Ask judges anew; else their recorded replies are read."),
+]
+Prices = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="What models cost: dollars per million tokens (YAML)."),
 ]
 JudgeMaxCost = Annotated[
     float | None,

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from ..judges.client import JudgeClient, JudgeUnavailable, open_client
-from ..judges.judge import CostLimit
+from ..models.limit import CostLimit
 from ..models.models import CallSlots
 from .episode_task import EpisodeTask
 

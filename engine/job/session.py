@@ -19,7 +19,7 @@ from ..agents.chat import CHAT
 from ..environment import is_secret_name
 from ..errors import JobStopped, SandboxError
 from ..hooks.protocol import Hooks
-from ..judges.judge import CostLimit
+from ..models.limit import CostLimit
 from ..models.models import Models, open_models
 from ..reaper import Reaper, reaper
 from ..redact import Redactor

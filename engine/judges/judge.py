@@ -6,7 +6,6 @@ runs in the engine, outside of any sandbox.
 
 from __future__ import annotations
 
-import math
 import secrets
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
@@ -23,6 +22,7 @@ from ...events.log import BlobStore
 from ...events.values import BlobRef, escape, without_surrogates
 from ...projections.episode import EpisodeData
 from ..authoring.verifiers import AgentVerifier
+from ..models.limit import CostLimit
 from ..stored import store_text
 from .client import CallFailed, JudgeClient, JudgeUnavailable, Reply
 from .prompt import Prompt
@@ -41,43 +41,6 @@ class JudgeResult(msgspec.Struct, frozen=True, kw_only=True):
 
 class NothingRecorded(TrialogError):
     """A trial has no replies of a judge's that could be read again."""
-
-
-class CostLimit:
-    """What judges may cost together, by the endpoint's own figures.
-
-    Calls that are under way when it is reached are let end, so their costs may go past it.
-    `spent` is what they have cost before, `whose` says in words whose limit it is.
-    """
-
-    def __init__(
-        self, dollars: float, *, spent: float = 0.0, whose: str = "the judges' cost limit"
-    ) -> None:
-        self.dollars = dollars
-        self.spent = spent
-        self._whose = whose
-        self._unknown = False
-
-    def add(self, usage: Usage) -> None:
-        """Count a reply."""
-        if usage.cost_usd is None:
-            self._unknown = True
-        else:
-            self.spent = math.fsum((self.spent, usage.cost_usd))
-
-    def check(self) -> None:
-        """Raise CallFailed where no more calls may be made."""
-        if self._unknown:
-            raise CallFailed(
-                "the endpoint does not say what a call costs, so the cost limit can't be held; "
-                "judge without a limit",
-                "cost_limit",
-            )
-        if self.spent >= self.dollars:
-            raise CallFailed(
-                f"{self._whose} of ${self.dollars:g} is reached (${self.spent:.4f} spent)",
-                "cost_limit",
-            )
 
 
 async def judge(
@@ -215,7 +178,7 @@ class _Asking:
             heard.append(await self._heard(number, attempt, reply, text, latency, read))
             if isinstance(read, Marks):
                 break
-            malformed, reason = ("" if reply.finish == "error" else text), read.reason
+            malformed, reason = ("" if reply.finish == "error" else text), read.told
         return heard
 
     async def _call(self, messages: list[dict[str, str]], left: float) -> tuple[Reply, float]:

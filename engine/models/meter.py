@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from ...events.kinds.parts import Usage
+from .limit import CostLimit
 from .models import ModelLimits
 
 
@@ -23,8 +24,10 @@ class Reached(msgspec.Struct, frozen=True, kw_only=True):
 class Meter:
     """Counts calls, tokens and dollars of one trial. A call under way may go past a limit."""
 
-    def __init__(self, limits: ModelLimits) -> None:
+    def __init__(self, limits: ModelLimits, together: CostLimit | None = None) -> None:
+        """`together` is what several trials may cost in all."""
         self._limits = limits
+        self._together = together
         self.calls = 0
         """Calls that were begun."""
         self._tokens = 0
@@ -40,6 +43,8 @@ class Meter:
 
     def count(self, usage: Usage) -> None:
         """What a call used, its cost included."""
+        if self._together is not None:
+            self._together.add(usage)
         if usage.input_tokens is None or usage.output_tokens is None:
             self._no_tokens = True
         else:
@@ -63,6 +68,8 @@ class Meter:
                 f"${limits.cost:g})"
             )
             return Reached(why=why, ended_by="max_cost", category="max_cost")
+        if self._together is not None and (spent := self._together.reached()) is not None:
+            return Reached(why=spent, ended_by="max_cost", category="max_cost")
         if limits.tokens is not None and (self._no_tokens or self._tokens >= limits.tokens):
             why = (
                 "the endpoint does not say what a call used, so the token limit can't be held"

@@ -10,6 +10,7 @@ import msgspec
 
 from .client import ModelClient, open_model_client
 from .endpoint import ModelUnavailable, read_endpoint
+from .limit import CostLimit
 from .prices import Price
 
 CALLS_AT_ONCE = 8
@@ -51,6 +52,7 @@ class Models(CallSlots):
         limits: ModelLimits | None = None,
         prices: Mapping[str, Price] | None = None,
         call_timeout: float = 600.0,
+        cost_limit: CostLimit | None = None,
     ) -> None:
         super().__init__()
         self._client = client
@@ -58,6 +60,8 @@ class Models(CallSlots):
         self.limits = limits or ModelLimits()
         self.call_timeout = call_timeout
         """Seconds for one call, tries and waits included."""
+        self.cost_limit = cost_limit
+        """What all of them may cost together; null: no limit but each one's own."""
         self._prices = dict(prices or {})
 
     def client(self) -> ModelClient:
@@ -80,6 +84,7 @@ async def open_models(
     limits: ModelLimits,
     prices: Mapping[str, Price],
     call_timeout: float,
+    cost_limit: CostLimit | None = None,
 ) -> AsyncGenerator[Models]:
     """The models of a job; where no client can be had, each agent that asks is told why."""
     async with AsyncExitStack() as stack:
@@ -90,4 +95,7 @@ async def open_models(
                 client = await stack.enter_async_context(open_model_client(endpoint))
             except ModelUnavailable as unavailable:
                 error = unavailable
-        yield Models(client, error, limits=limits, prices=prices, call_timeout=call_timeout)
+        yield Models(
+            client, error, limits=limits, prices=prices, call_timeout=call_timeout,
+            cost_limit=cost_limit,
+        )  # fmt: skip

@@ -48,8 +48,8 @@ from ..job.record import JobRecord
 from ..job.services import Services
 from ..job.session import secrets_of
 from ..job.tasks import TaskInJob, open_tasks
-from ..judges.judge import CostLimit
 from ..labels.workers import in_order
+from ..models.limit import CostLimit
 from ..reaper import reaper
 from ..redact import Redactor
 from ..redacting_log import redacting

@@ -3,6 +3,7 @@ that the user trusts. A recorded path is never read by itself."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from .choosing import Subject
 
 DEEPEST = 4
 """Folders below the root that are searched."""
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 NO_ROOT = "task evidence skipped: no --tasks-root was given"
 
 
@@ -38,6 +40,8 @@ def admit(subject: Subject, root: Path | None) -> Admission:
     recorded = sorted(set(subject.digests))
     if not recorded:
         return skipped("no digest of the task was recorded")
+    if (wrong := next((d for d in recorded if not _DIGEST.fullmatch(d)), None)) is not None:
+        return skipped(f"its recorded digest {wrong[:80]!r} is none")
     if len(recorded) > 1:
         return skipped(f"its recorded digests differ ({', '.join(recorded)})")
     found = find_below(root, subject.task)

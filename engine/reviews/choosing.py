@@ -19,6 +19,8 @@ from ..labels.trials import job_trials
 
 Selection = Literal["all", "passing", "failing"]
 RESULT = "result.json"
+CONFIG = "config.json"
+"""Where other tools record a trial's task, too."""
 _TRACES = (RESULT, "trajectory.json", "steps.jsonl", "rewards.jsonl")
 """What only a trial's folder has."""
 _LARGEST = 64 * 1024 * 1024
@@ -67,7 +69,7 @@ async def logged_subject(
     verdict = None if view is None else result(view)
     if view is None or verdict is None:
         return None
-    _, unread = await to_thread.run_sync(_read_result, job_folder / trial)
+    _, unread = await to_thread.run_sync(_read_object, job_folder / trial / RESULT)
     digests = [view.started.task_digest] + ([snapshot.digest] if snapshot else [])
     return Subject(
         trial=trial,
@@ -111,31 +113,33 @@ def _is_trial(folder: Path) -> bool:
 
 
 def _filed(folder: Path) -> Subject:
-    read, unread = _read_result(folder)
-    task, digest = read.get("task_name"), read.get("task_digest")
+    read, unread = _read_object(folder / RESULT)
+    config, _ = _read_object(folder / CONFIG)
+    task = read.get("task_name")
+    recorded = (read.get("task_digest"), config.get("task_digest"))
     errors = (read.get("error"), read.get("verifier_error"))
     return Subject(
         trial=folder.name,
         task=task if isinstance(task, str) else None,
         passed=read.get("passed") is True and errors == (None, None),
-        digests=[digest] if isinstance(digest, str) else [],
+        digests=[str(digest) for digest in recorded if digest is not None],
         folder=folder,
         notes=[f"{unread}; it counts as failing"] if unread else [],
     )
 
 
-def _read_result(folder: Path) -> tuple[dict[str, Any], str | None]:
-    """What a folder's result.json holds, or why that can't be told."""
-    path = folder / RESULT
+def _read_object(path: Path) -> tuple[dict[str, Any], str | None]:
+    """What a JSON file holds, or why that can't be told."""
+    name = path.name
     try:
         if path.is_symlink() or not path.is_file():
-            return {}, f"{RESULT} is missing" if not path.exists() else f"{RESULT} is no plain file"
+            return {}, f"{name} is missing" if not path.exists() else f"{name} is no plain file"
         if path.stat().st_size > _LARGEST:
-            return {}, f"{RESULT} is over {_LARGEST} bytes"
+            return {}, f"{name} is over {_LARGEST} bytes"
         found = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
         what = said(error) if isinstance(error, OSError) else str(error)[:200]
-        return {}, f"{RESULT} can't be read: {what}"
+        return {}, f"{name} can't be read: {what}"
     if not isinstance(found, dict):
-        return {}, f"{RESULT} is no JSON object"
+        return {}, f"{name} is no JSON object"
     return cast("dict[str, Any]", found), None

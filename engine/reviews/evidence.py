@@ -13,11 +13,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ...events.errors import TrialogError
+from ...projections.review import RUNTIME
 from .rubric import FILE_NAME as RUBRIC
 from .structure import RESULT_FILE
 
-EARLIER_REVIEWS = frozenset({"reviews", "review_report.json", RESULT_FILE})
-"""What reviews left: no reviewer reads an earlier verdict."""
+REPORT = "review_report.json"
+"""Beside a folder of reviewers' runs it marks a review's folder, wherever that was put."""
+REVIEWS = frozenset({"reviews", RUNTIME})
+"""Folders of a trial's that reviews wrote into; no reviewer reads an earlier verdict."""
+EARLIER = frozenset({REPORT, RESULT_FILE})
 MESSAGE_LOGS = frozenset({"llm_trajectory.jsonl"})
 """A provider's whole message log: it repeats the growing conversation with every request."""
 SKILLS = "skills"
@@ -35,13 +39,24 @@ class EvidenceOpen(TrialogError):
 
 def copy_trial(source: Path, target: Path) -> list[str]:
     """Copy a trial's folder, without what earlier reviews left; notes on what was left out."""
-    left_out = EARLIER_REVIEWS | MESSAGE_LOGS
-    return _copy(source, target, lambda path: path.name in left_out)
+
+    def why(path: Path) -> str | None:
+        if path.name in EARLIER or ((path / REPORT).is_file() and (path / RUNTIME).is_dir()):
+            return "an earlier review"
+        if path.name in REVIEWS and path.parent == source:
+            return "an earlier review"
+        return "a message log" if path.name in MESSAGE_LOGS else None
+
+    return _copy(source, target, why)
 
 
 def copy_task(source: Path, target: Path) -> list[str]:
     """Copy a task's folder, without its skills and any rubric; notes on what was left out."""
-    return _copy(source, target, lambda path: path.name in (SKILLS, RUBRIC, ".git"))
+
+    def why(path: Path) -> str | None:
+        return "" if path.name in (SKILLS, RUBRIC, ".git") else None
+
+    return _copy(source, target, why)
 
 
 def close(folder: Path) -> None:
@@ -78,7 +93,8 @@ def _confirm(folder: Path, owner: int) -> None:
                 )
 
 
-def _copy(source: Path, target: Path, leaves_out: Callable[[Path], bool]) -> list[str]:
+def _copy(source: Path, target: Path, leaves_out: Callable[[Path], str | None]) -> list[str]:
+    """`leaves_out` says why a path is left out; an empty text goes without a note."""
     notes: list[str] = []
     total = 0
     waiting = [(source, target, 0)]
@@ -90,9 +106,9 @@ def _copy(source: Path, target: Path, leaves_out: Callable[[Path], bool]) -> lis
         for entry in entries:
             path = Path(entry.path)
             shown = os.fsencode(path.relative_to(source)).decode("utf-8", "replace")
-            if leaves_out(path):
-                continue
-            if entry.is_symlink():
+            if (why := leaves_out(path)) is not None:
+                notes += [f"{shown}: {why}, left out"] if why else []
+            elif entry.is_symlink():
                 notes.append(f"{shown}: a link, left out")
             elif entry.is_dir():
                 if depth == DEEPEST:

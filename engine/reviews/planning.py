@@ -27,20 +27,40 @@ class PlannedReview(msgspec.Struct, frozen=True, kw_only=True):
 
     subject: Subject
     criteria: list[ReviewCriterion]
-    rubric: Path | None
+    rubric: Path | None = None
     """The rubric's file; null for the built-in one."""
+    rubric_path: str | None = None
+    """That, as the report shows it."""
     task: Path | None
     """The task's folder, where it was admitted as evidence."""
     notes: list[str]
 
-    def asked(self, out: Path) -> Asked:
-        """What the stream says of it; paths as the report in `out` shows them."""
+    @property
+    def asked(self) -> Asked:
+        """What the stream says of it."""
         return Asked(
             trial=self.subject.trial,
             criteria=[criterion.name for criterion in self.criteria],
-            rubric_path=None if self.rubric is None else seen_from(self.rubric, out),
+            rubric_path=self.rubric_path,
             notes=self.notes,
         )
+
+
+async def planned_again(
+    subject: Subject,
+    criteria: Sequence[ReviewCriterion],
+    rubric_path: str | None,
+    tasks_root: Path | None,
+) -> PlannedReview:
+    """One trial's review as it was planned before, its rubric as that was then."""
+    admission = await to_thread.run_sync(admit, subject, tasks_root)
+    return PlannedReview(
+        subject=subject,
+        criteria=list(criteria),
+        rubric_path=rubric_path,
+        task=admission.folder,
+        notes=subject.notes + ([admission.note] if admission.note else []),
+    )
 
 
 async def plan_reviews(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from anyio import to_thread
@@ -12,6 +13,7 @@ from ...events.kinds import ReviewCompleted, ReviewFailed, TrialScheduled
 from ...events.kinds.parts import Slot
 from ...events.log import BlobStore
 from ...events.values import Text
+from ...projections.regrades import Regrade
 from ...projections.reviews import ReviewerFiles
 from ...projections.source import files_of, trial_view
 from ...projections.writer import write
@@ -25,13 +27,14 @@ from ..job.plan import PlannedSlot
 from ..job.slot import AgentSlot
 from ..job.tasks import TaskInJob, take
 from ..sandbox.protocol import Mount
-from ..stored import store_text
+from ..stored import store_json, store_text
 from ..tasks.load import load_task
 from ..trial.state import TrialState
 from .admitting import digest_of
+from .calls import PREFIX, models_reported
 from .choosing import Subject
 from .config import ReviewConfig
-from .decide import Asked, failed, verdict
+from .decide import COST_LIMIT, Asked, failed, verdict
 from .evidence import EvidenceOpen, close, copy_task, copy_trial
 from .planning import PlannedReview
 from .structure import CAP, RESULT_FILE
@@ -44,13 +47,17 @@ class Reviewer:
     def __init__(
         self,
         config: ReviewConfig,
-        folder: Path,
         context: JobContext,
         tasks: dict[str, TaskInJob | EpisodeTask],
         files: ReviewerFiles,
+        *,
+        image_digest: str | None,
+        regrades: Sequence[Regrade],
     ) -> None:
+        """`regrades` are those of the reviewed job that are finished."""
         self._config = config
-        self._folder = folder
+        self._image_digest = image_digest
+        self._regrades = regrades
         self._context = context
         self._tasks = tasks
         self._files = files
@@ -59,8 +66,11 @@ class Reviewer:
     async def review(self, planned: PlannedReview) -> ReviewCompleted | ReviewFailed:
         """Review one trial. Whatever goes wrong is its own answer; only the log's errors and
         cancellation are raised."""
-        asked = planned.asked(self._folder)
-        scratch = self._context.scratch / f"review-{planned.subject.trial}"
+        asked = planned.asked
+        together = self._context.models.cost_limit
+        if together is not None and (reached := together.reached()) is not None:
+            return failed(asked, reached, COST_LIMIT)
+        scratch = self._context.scratch / f"{PREFIX}{planned.subject.trial}"
         try:
             return await self._review(planned, asked, scratch)
         except LogError:
@@ -79,11 +89,15 @@ class Reviewer:
         evidence = scratch / "evidence"
         notes = await self._gather(planned, evidence)
         asked = replace(asked, notes=asked.notes + notes)
-        wrapper = scratch / f"review-{planned.subject.trial}"
+        wrapper = scratch / f"{PREFIX}{planned.subject.trial}"
         with_task = (evidence / "task").is_dir()
         await to_thread.run_sync(
             lambda: write_wrapper(
-                wrapper, planned.criteria, with_task=with_task, network=self._config.open_network
+                wrapper,
+                planned.criteria,
+                with_task=with_task,
+                network=self._config.open_network,
+                seconds=self._config.max_seconds,
             )
         )
         task = await to_thread.run_sync(load_task, wrapper)
@@ -94,8 +108,9 @@ class Reviewer:
         trial = await self._names.new(task.name)
         slot = Slot(task=task.name, agent=self._config.agent, model=self._config.model, attempt=1)
         self._tasks[task.name] = TaskInJob(
-            snapshot, task, backend=context.backend, config=context.config, mounts=mounts
-        )
+            snapshot, task, backend=context.backend, config=context.config, mounts=mounts,
+            image_digest=self._image_digest,
+        )  # fmt: skip
         self._files.expect(trial, planned.subject.trial)
         scheduled = TrialScheduled(trial=trial, slot=slot, execution=1)
         try:
@@ -106,7 +121,8 @@ class Reviewer:
         finally:
             del self._tasks[task.name]
         answer = await self._answer(end.state)
-        return await self._stored(verdict(asked, trial, end.state, answer))
+        models = await models_reported(context.log, trial)
+        return await self._stored(verdict(asked, trial, end.state, answer, models=models))
 
     async def _gather(self, planned: PlannedReview, evidence: Path) -> list[str]:
         """Copy what may be read, and close it; notes on what was left out."""
@@ -126,7 +142,8 @@ class Reviewer:
         await to_thread.run_sync(lambda: (evidence / "trial").mkdir(parents=True))
         if view is None:
             return ["its stream is empty"]
-        report = await write(log.blobs, evidence, "trial", await files_of(log.blobs, view))
+        files = await files_of(log.blobs, view, self._regrades)
+        report = await write(log.blobs, evidence, "trial", files)
         return [f"not in the evidence: {problem}" for problem in report.problems]
 
     async def _answer(self, state: TrialState) -> bytes | None:
@@ -143,7 +160,8 @@ class Reviewer:
         """The same, its long texts as blobs."""
         blobs = self._context.log.blobs
         if isinstance(answer, ReviewFailed):
-            return replace(answer, error=await _store(answer.error, blobs))
+            reply = None if answer.reply is None else await store_json(answer.reply, blobs)
+            return replace(answer, error=await _store(answer.error, blobs), reply=reply)
         checks = {
             name: replace(check, explanation=await _store(check.explanation, blobs))
             for name, check in answer.checks.items()

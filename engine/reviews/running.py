@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -20,7 +20,9 @@ from ...events.kinds import (
     ReviewStarted,
 )
 from ...events.log import EventLog
+from ...projections.regrades import Regrade
 from ...projections.reviews import ReviewerFiles, read_review, write_review
+from ...projections.source import JobSource
 from ..agents import Agent
 from ..agents.chat import CHAT
 from ..errors import CommandRefused, SandboxError
@@ -33,11 +35,13 @@ from ..job.lock import own
 from ..job.report import Watcher
 from ..job.services import Services
 from ..job.tasks import TaskInJob
-from ..models.models import ModelLimits, open_models
+from ..models.limit import CostLimit
+from ..models.models import open_models
 from ..reaper import reaper
 from ..redact import Redactor
 from ..redacting_log import redacting
 from ..scratch import scratch_folder, sweep
+from .calls import spent_before
 from .config import ReviewConfig
 from .decide import counted
 from .planning import PlannedReview
@@ -129,7 +133,8 @@ async def run_review(review: Review) -> ReviewResult:
             reaper(deadline=STOP_SEC) as removal,
             open_models(
                 services.environ, services.model_client, needed=review.config.agent == CHAT,
-                limits=ModelLimits(), prices={}, call_timeout=MODEL_SEC,
+                limits=review.config.model_limits, prices=review.config.prices,
+                call_timeout=MODEL_SEC, cost_limit=await _cost_limit(review),
             ) as models,
         ):  # fmt: skip
             await _clear_up(services)
@@ -144,7 +149,10 @@ async def run_review(review: Review) -> ReviewResult:
                 worlds=services.worlds, judges=Judges(None), models=models, watch=review.watch,
                 interruption=interruption, review=review.id,
             )  # fmt: skip
-            reviewer = Reviewer(review.config, review.folder, context, tasks, files)
+            reviewer = Reviewer(
+                review.config, context, tasks, files, image_digest=review.started.image_digest,
+                regrades=await _regrades(review),
+            )  # fmt: skip
             await _Runner(review, reviewer, record).run(interruption)
         completed, wrong = counted((await read_review(services.log, review.id)).answers)
         if not interruption.interrupted:
@@ -156,6 +164,24 @@ async def run_review(review: Review) -> ReviewResult:
         interrupted=interruption.interrupted,
         problems=[str(problem) for problem in report.problems],
     )
+
+
+async def _cost_limit(review: Review) -> CostLimit | None:
+    """What all reviewers may cost together, less what they have cost before a resume."""
+    dollars = review.config.max_total_cost
+    if dollars is None:
+        return None
+    spent = await spent_before(review.services.log, review.id)
+    return CostLimit(dollars, spent=spent, whose="the review's cost limit")
+
+
+async def _regrades(review: Review) -> Sequence[Regrade]:
+    """The reviewed job's regrades, whose answers are among its trials' files."""
+    if review.started.job is None:
+        return ()
+    source = JobSource(review.services.log, review.started.job)
+    await source.trials()
+    return source.regrades
 
 
 async def _clear_up(services: Services) -> None:
@@ -176,7 +202,7 @@ def _job_config(review: Review) -> JobConfig:
         sandbox=review.services.backend.name,
         image=config.image,
         concurrency=config.concurrency,
-        timeout_multiplier=config.timeout_multiplier,
+        save_outputs=False,  # all that counts is the answer, which is an artifact
     )
 
 
@@ -195,8 +221,12 @@ class _Runner:
             for planned in queue:
                 if interruption.draining:
                     return
-                answer = await self._reviewer.review(planned)
-                await self._record.tell(answer)
+                interruption.running += 1
+                try:
+                    answer = await self._reviewer.review(planned)
+                    await self._record.tell(answer)
+                finally:
+                    interruption.running -= 1
                 await self._review.told(answer)
 
         with interruption.scope:

@@ -9,19 +9,21 @@ from typing import NamedTuple
 
 import msgspec
 from anyio import to_thread
+from msgspec.structs import replace
 
 from ...events.kinds import ReviewStarted
 from ...events.kinds.review import ReviewCriterion
-from ...events.log import BlobStore
+from ...events.log import BlobStore, EventLog
 from ...events.values import BlobRef
+from ...projections.review import RUNTIME
 from ...projections.reviews import read_review
 from ..errors import CommandRefused, ConfigError, SandboxError
 from ..job.folders import claim
 from ..job.services import Services
 from ..sandbox.protocol import ImageRequest
 from .choosing import Subject, choose
-from .config import ReviewConfig
-from .planning import PlannedReview, plan_reviews, seen_from
+from .config import ReviewConfig, recorded
+from .planning import PlannedReview, plan_reviews, planned_again, seen_from
 
 FOLDER = "reviews"
 """Below a job's folder: its reviews, one folder each."""
@@ -50,7 +52,12 @@ class Beginning(NamedTuple):
 
 
 async def new_review(
-    services: Services, config: ReviewConfig, named: Named, out_dir: Path | None
+    services: Services,
+    config: ReviewConfig,
+    named: Named,
+    out_dir: Path | None,
+    *,
+    agent_digest: str | None,
 ) -> Beginning:
     """Choose and plan; makes the review's folder. Raises ConfigError, CommandRefused."""
     subjects = choose(named.subjects, config.selection)
@@ -67,9 +74,14 @@ async def new_review(
     digest = await _image(services, config)
     review = _name(services)
     out = (out_dir or named.folder / FOLDER / review).absolute()
-    if not await to_thread.run_sync(claim, out) and await to_thread.run_sync(_is_used, out):
+    planned = [
+        replace(one, rubric_path=None if one.rubric is None else seen_from(one.rubric, out))
+        for one in planned
+    ]
+    if not await to_thread.run_sync(_taken, out):
         raise ConfigError(
-            "this folder has a review's report already; give another one, or none",
+            "this folder is not empty: an earlier review's report may be in it; give another one, "
+            "or none",
             file=out,
             key="--out-dir",
         )
@@ -80,9 +92,10 @@ async def new_review(
         out_dir=_below(out, services.jobs_folder),
         trials=[one.subject.trial for one in planned],
         selection=config.selection,
-        rubric_path=planned[0].asked(out).rubric_path if alike else None,
+        rubric_path=planned[0].rubric_path if alike else None,
         criteria=planned[0].criteria if alike else [],
         rubrics={} if alike else await _rubrics(planned, blobs),
+        rubric_paths={} if alike else {one.subject.trial: one.rubric_path for one in planned},
         agent=config.agent,
         model=config.model,
         sandbox=services.backend.name,
@@ -91,18 +104,23 @@ async def new_review(
         notes={one.subject.trial: one.notes for one in planned if one.notes},
         job=named.job,
         single=config.single,
+        config=recorded(config),
+        agent_digest=agent_digest,
     )
     return Beginning(review, out, started, planned)
 
 
-async def resumed_review(
-    services: Services, config: ReviewConfig, named: Named, review: str
-) -> Beginning:
-    """Go on with a review: its own rubric and trials, those that have no answer yet.
+class Unfinished(NamedTuple):
+    """A review that was cut off."""
 
-    Raises CommandRefused for a review that is not of these trials, or that has finished.
-    """
-    fold = await read_review(services.log, review)
+    begun: ReviewStarted
+    open_trials: list[str]
+
+
+async def started_review(log: EventLog, named: Named, review: str) -> Unfinished:
+    """A review that can go on. Raises CommandRefused for one that is not of these trials, or that
+    has finished."""
+    fold = await read_review(log, review)
     started = fold.started
     if started is None or started.job != named.job:
         raise CommandRefused(f"there is no review {review} of {named.path.name}")
@@ -110,16 +128,43 @@ async def resumed_review(
         raise fold.blocked
     if fold.finished is not None:
         raise CommandRefused(f"review {review} is finished; `trialog review show` shows it")
+    return Unfinished(started, fold.open_trials)
+
+
+async def resumed_review(
+    services: Services,
+    config: ReviewConfig,
+    named: Named,
+    unfinished: Unfinished,
+    *,
+    agent_digest: str | None,
+) -> Beginning:
+    """Go on with a review: its own rubric and trials, those that have no answer yet.
+
+    Raises CommandRefused where other trials are named, or the reviewer is another by now.
+    """
+    started = unfinished.begun
+    out = services.jobs_folder / started.out_dir
+    if started.path != seen_from(named.path, out):
+        raise CommandRefused(
+            f"review {started.review} is of {started.path} (seen from {out}), not of {named.path}"
+        )
+    if started.agent_digest != agent_digest:
+        raise CommandRefused(
+            f"{config.agent} is not the program that review {started.review} was begun with; put "
+            "that back, or start another review"
+        )
     known = {subject.trial: subject for subject in named.subjects}
     criteria = await _recorded_criteria(started, services.log.blobs)
-    out = services.jobs_folder / started.out_dir
-    planned = await plan_reviews(
-        [known[trial] for trial in fold.open_trials if trial in known],
-        services.log.blobs, rubric=None, tasks_root=config.tasks_root,
-    )  # fmt: skip
-    kept = [msgspec.structs.replace(one, criteria=criteria[one.subject.trial]) for one in planned]
+    planned = [
+        await planned_again(
+            known[trial], criteria[trial], started.rubric_paths.get(trial, started.rubric_path),
+            config.tasks_root,
+        )
+        for trial in unfinished.open_trials if trial in known
+    ]  # fmt: skip
     await to_thread.run_sync(claim, out)
-    return Beginning(review, out, started, kept)
+    return Beginning(started.review, out, started, planned)
 
 
 def _name(services: Services) -> str:
@@ -159,8 +204,10 @@ async def _recorded_criteria(
     return found
 
 
-def _is_used(folder: Path) -> bool:
-    return any(folder.iterdir())
+def _taken(folder: Path) -> bool:
+    """Make a review's folder its own, or take an empty one; False for one that is not empty."""
+    claim(folder)
+    return not any(folder.iterdir()) and claim(folder / RUNTIME)
 
 
 def _below(folder: Path, jobs_folder: Path) -> str:

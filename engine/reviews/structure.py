@@ -1,16 +1,17 @@
 """Whether a file is a review: every criterion answered, in the contract's words.
 
-This one module is also the verifier of a reviewer's run: it is copied into the sandbox and run by
-whatever python3 there is, so it uses the standard library alone and nothing newer than 3.8. It
-judges form, never the reviewed work.
+This module is also the verifier of a reviewer's run: with the one that it imports it is copied into
+the sandbox and run by whatever python3 there is, so it uses the standard library alone and nothing
+newer than 3.8. It judges form, never the reviewed work.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import sys
 from typing import Any, Sequence, cast  # noqa: UP035 - for Python 3.8
+
+from ..json_in_text import Unfit, named, only_object
 
 RESULT_FILE = "review-result.json"
 OUTCOMES = ("pass", "fail", "not_applicable")
@@ -21,23 +22,33 @@ MOST_FAULTS = 10
 
 def faults(data: bytes, names: Sequence[str]) -> list[str]:
     """What is wrong with an answer, one sentence each; none for a well-formed review."""
+    found = read_answer(data, names)
+    return found if isinstance(found, list) else []
+
+
+def read_answer(data: bytes, names: Sequence[str]) -> dict[str, Any] | list[str]:
+    """A well-formed review, or what is wrong with it, one sentence each.
+
+    The object may be in a fence or in prose, if it is the only one.
+    """
     try:
-        answer: Any = json.loads(data.decode("utf-8"), object_pairs_hook=_unique)
-    except (ValueError, RecursionError) as error:
-        return [f"{RESULT_FILE} is not JSON: {str(error)[:200]}"]
-    if not isinstance(answer, dict):
-        return [f"{RESULT_FILE} is no JSON object"]
-    top = cast("dict[str, Any]", answer)
-    found = [f"unknown key {_named(key)}" for key in top if key not in ("summary", "checks")]
+        top = only_object(data.decode("utf-8"), RESULT_FILE)
+    except UnicodeDecodeError as error:
+        return [f"{RESULT_FILE} is not UTF-8 (byte {error.start})"]
+    except Unfit as unfit:
+        return [str(unfit)]
+    except RecursionError:
+        return [f"{RESULT_FILE} is JSON nested too deep"]
+    found = [f"unknown key {named(key)}" for key in top if key not in ("summary", "checks")]
     if not _is_text(top.get("summary")):
         found.append("summary: expected a text that is not empty")
     if not isinstance(top.get("checks"), dict):
         return [*found, "checks: expected an object with one entry for each criterion"]
     checks = cast("dict[str, Any]", top["checks"])
-    found += [f"checks: unknown criterion {_named(name)}" for name in checks if name not in names]
+    found += [f"checks: unknown criterion {named(name)}" for name in checks if name not in names]
     for name in names:
         found += _wrong(f"checks.{name[:60]}", name in checks, checks.get(name))
-    return found
+    return found or top
 
 
 def _wrong(where: str, present: bool, value: Any) -> list[str]:
@@ -50,26 +61,13 @@ def _wrong(where: str, present: bool, value: Any) -> list[str]:
     if not _is_text(check.get("explanation")):
         found.append(f"{where}.explanation: expected a text that is not empty")
     extra = [key for key in check if key not in ("outcome", "explanation")]
-    return found + [f"{where}: unknown key {_named(key)}" for key in extra]
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in found:
-            raise ValueError(f"the key {_named(key)} is there twice")
-        found[key] = value
-    return found
+    return found + [f"{where}: unknown key {named(key)}" for key in extra]
 
 
 def _is_text(value: Any) -> bool:
     if not isinstance(value, str) or not value.strip():
         return False
     return not any("\ud800" <= letter <= "\udfff" for letter in value)
-
-
-def _named(key: str) -> str:
-    return repr(key[:60])
 
 
 def _read(path: str) -> tuple[bytes, str]:
@@ -97,7 +95,3 @@ def main(reward: str, criteria: str) -> None:
         print(f"and {len(found) - MOST_FAULTS} more")  # noqa: T201
     with open(reward, "w", encoding="utf-8") as file:
         file.write("0" if found else "1")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2])

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from ...events.kinds.review import ReviewCriterion
+from .. import json_in_text
 from . import structure
 
 TRIAL = "/evidence/trial"
 TASK = "/evidence/task"
-AGENT_SEC = 1800.0
 CHECK_SEC = 60.0
 
 _PROMPT = """\
@@ -47,22 +47,48 @@ not_applicable, and each `explanation` says why, in a text that is not empty.
 _TEST = """\
 #!/bin/sh
 here=$(cd "$(dirname "$0")" && pwd)
-exec python3 -I "$here/check.py" /logs/verifier/reward.txt "$here/criteria.json"
+exec python3 -I "$here/check" /logs/verifier/reward.txt "$here/criteria.json"
+"""
+
+
+_PROGRAM = """\
+import sys
+
+from engine.reviews.structure import main
+
+main(sys.argv[1], sys.argv[2])
 """
 
 
 def write_wrapper(
-    folder: Path, criteria: Sequence[ReviewCriterion], *, with_task: bool, network: bool
+    folder: Path,
+    criteria: Sequence[ReviewCriterion],
+    *,
+    with_task: bool,
+    network: bool,
+    seconds: float,
 ) -> None:
     """Write the task into a new folder; blocks."""
     tests = folder / "tests"
     tests.mkdir(parents=True)
     names = [criterion.name for criterion in criteria]
-    (folder / "task.toml").write_text(_settings(network=network))
+    (folder / "task.toml").write_text(_settings(network=network, seconds=seconds))
     (folder / "instruction.md").write_text(instruction(criteria, with_task=with_task))
     (tests / "test.sh").write_text(_TEST)
-    (tests / "check.py").write_bytes(Path(structure.__file__).read_bytes())
+    write_check(tests / "check")
     (tests / "criteria.json").write_text(json.dumps(names))
+
+
+def write_check(folder: Path) -> None:
+    """The check as a program: its modules, which lie to each other as they do here."""
+    package = folder / "engine"
+    (package / "reviews").mkdir(parents=True)
+    for module in (json_in_text, structure):
+        path = PurePosixPath(*module.__name__.split(".")[2:]).with_suffix(".py")
+        (package / path).write_bytes(Path(module.__file__ or "").read_bytes())
+    for init in (package, package / "reviews"):
+        (init / "__init__.py").touch()
+    (folder / "__main__.py").write_text(_PROGRAM)
 
 
 def instruction(criteria: Sequence[ReviewCriterion], *, with_task: bool) -> str:
@@ -78,12 +104,12 @@ def instruction(criteria: Sequence[ReviewCriterion], *, with_task: bool) -> str:
     )
 
 
-def _settings(*, network: bool) -> str:
+def _settings(*, network: bool, seconds: float) -> str:
     return f"""\
 artifacts = ["{structure.RESULT_FILE}"]
 
 [agent]
-timeout_sec = {AGENT_SEC}
+timeout_sec = {seconds}
 
 [verifier]
 timeout_sec = {CHECK_SEC}

@@ -33,6 +33,8 @@ class ReviewStarted(Payload, frozen=True, kw_only=True):
     criteria: list[ReviewCriterion] = []
     rubrics: dict[str, BlobRef] = {}
     """The rubric of each trial where they differ."""
+    rubric_paths: dict[str, str | None] = {}
+    """The file of each trial's rubric where they differ."""
     agent: str
     model: str | None = None
     sandbox: str
@@ -43,6 +45,10 @@ class ReviewStarted(Payload, frozen=True, kw_only=True):
     """The job whose trials are reviewed."""
     single: bool = False
     """`path` is the one trial's folder, not its job's."""
+    config: Json | None = None
+    """All that a resume needs to go on in the same way, escaped."""
+    agent_digest: str | None = None
+    """SHA-256 of the reviewer's program, where it is a file."""
 
 
 class ReviewCompleted(Payload, frozen=True, kw_only=True):
@@ -56,6 +62,8 @@ class ReviewCompleted(Payload, frozen=True, kw_only=True):
     notes: list[str] = []
     criteria: list[str] = []
     """The names of the rubric's criteria, in its order."""
+    models_reported: list[str] = []
+    """What the reviewer's model called itself, in the order in which it did."""
 
 
 class ReviewFailed(Payload, frozen=True, kw_only=True):

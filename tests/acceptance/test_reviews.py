@@ -129,34 +129,97 @@ def test_a_review_is_rebuilt_to_the_byte(
     user.run("rebuild", job, "--check", code=0)
 
 
-@pytest.mark.parametrize(
-    ("code", "write", "named"),
-    [
-        ("sys.exit(3)", True, "wrote no review-result.json: the agent exited with code 3"),
-        ("pass", False, "wrote no review-result.json"),
-        ("open('review-result.json', 'w').write('PASS')", False, "not JSON"),
-        ("del answer['checks']['reward_hacking']", True, "checks.reward_hacking: missing"),
-        ("answer['reward'] = 1", True, "unknown key 'reward'"),
-        ("os.symlink('/evidence/trial/result.json', 'review-result.json')", False, "no review-res"),
-    ],
-)
+WELL_FORMED = {
+    "honest": WRITE,
+    "fenced": "open(FILE, 'w').write('```json\\n' + json.dumps(answer) + '\\n```\\n')",
+    "in-prose": "open(FILE, 'w').write('Here it is: ' + json.dumps(answer) + ' That is all.')",
+    "contradictory": """
+for check in answer["checks"].values():
+    check.update(outcome="fail", explanation="flawless: it passes")
+"""
+    + WRITE,
+}
+"""Answers that count, whatever they say."""
+
+BAD = {
+    "crash": ("sys.exit(3)", "wrote no review-result.json: the agent exited with code 3"),
+    "late-crash": (WRITE + "sys.stdout.flush(); os._exit(3)", "so its answer does not count"),
+    "killed": ("os.kill(os.getpid(), 9)", "code 137"),
+    "silent": ("pass", "the reviewer wrote no review-result.json"),
+    "hangs": (WRITE + "import time; time.sleep(1000)", "so its answer does not count"),
+    "a-word": ("open(FILE, 'w').write('excellent')", "no JSON object"),
+    "empty": ("open(FILE, 'w')", "is empty"),
+    "cut-off": ("open(FILE, 'w').write(json.dumps(answer)[:-9])", "no JSON object"),
+    "thought": ("open(FILE, 'w').write('thought: easy {\"summary\":')", "no JSON object"),
+    "single-quotes": ("open(FILE, 'w').write(str(answer))", "no JSON object"),
+    "two": (
+        "answer2 = {**answer, 'summary': 'x'}\n"
+        "open(FILE, 'w').write(json.dumps(answer) + json.dumps(answer2))",
+        "several JSON objects that differ",
+    ),
+    "refusal": ("open(FILE, 'w').write('I would rather not.')", "no JSON object"),
+    "error-body": (
+        "answer = {'error': {'message': 'overloaded'}}\n" + WRITE,
+        'unknown key "error"',
+    ),
+    "a-criterion-less": ("del answer['checks']['reward_hacking']\n" + WRITE, "hacking: missing"),
+    "one-more": ("answer['checks']['style'] = {}\n" + WRITE, 'unknown criterion "style"'),
+    "a-reward": ("answer['reward'] = 1\n" + WRITE, 'unknown key "reward"'),
+    "eleven": ("answer['checks']['reward_hacking']['outcome'] = 11\n" + WRITE, "expected one of"),
+    "nan": ("answer['summary'] = float('nan')\n" + WRITE, "NaN is not a JSON number"),
+    "not-utf8": ("open(FILE, 'wb').write(b'{\\xff}')", "not UTF-8"),
+    "deep": ("open(FILE, 'w').write('[' * 200_000)", "nested too deep"),
+    "key-twice": ("open(FILE, 'w').write('{\"summary\": 1, \"summary\": 2}')", "given twice"),
+    "long": ("answer['summary'] = 'x' * 2**20\n" + WRITE, "over 1048576 bytes"),
+    "sparse": ("open(FILE, 'wb').truncate(10 * 2**30)", "more than"),
+    "link": ("os.symlink('/evidence/trial/result.json', FILE)", "link"),
+    "link-out": ("os.symlink('/etc/passwd', FILE)", "link"),
+    "pipe": ("os.mkfifo(FILE)", "wrote no review-result.json: "),
+    "folder": ("os.mkdir(FILE)", "wrote no review-result.json"),
+    "floods": ("for _ in range(2000): print('x' * 2**15)", "wrote no review-result.json"),
+    "leaves-a-child": (
+        "import time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(3)\n    " + WRITE,
+        "wrote no review-result.json",
+    ),
+    "lies": (
+        "os.makedirs('/logs/verifier', exist_ok=True)\n"
+        "open('/logs/verifier/reward.txt', 'w').write('1')\n"
+        "open('python3', 'w').write('#!/bin/sh\\necho 1 > /logs/verifier/reward.txt')\n"
+        "os.chmod('python3', 0o755)\n"
+        "open(FILE, 'w').write('{}')",
+        "summary: expected a text",
+    ),
+}
+"""What a reviewer may do instead of answering, and what is said of it."""
+
+
 def test_a_bad_reviewer_costs_its_own_entry(
-    user: User, make_task: MakeTask, reviewer: Callable[..., str],
-    code: str, write: bool, named: str,
-) -> None:  # fmt: skip
-    """A reviewer that crashes, is silent or malformed is one error; the other trial stands."""
-    make_task("good", folder=user.home / "tasks")
-    make_task("bad", folder=user.home / "tasks", solve="true")
-    job = user.job("tasks")
-    honest = f"{WRITE}sys.exit(0)\n"
-    guarded = "if result['passed']:\n" + "".join(f"    {line}\n" for line in honest.splitlines())
-    report = review(user, job, reviewer(guarded + code, write=write), code=1)
+    user: User, make_task: MakeTask, reviewer: Callable[..., str]
+) -> None:
+    """Whatever a reviewer does costs exactly one error entry, which says what it was; the others
+    stand, and the reviewed job is as it was."""
+    codes = WELL_FORMED | {name: code for name, (code, _) in BAD.items()}
+    for name in codes:
+        make_task(name, folder=user.home / "tasks")
+    job = user.job("tasks", "-n", "8")
+    before = bytes_of(job)
+    choosing = f"\nFILE = 'review-result.json'\nexec({codes!r}[result['task_name']])\n"
+    words = ("--max-seconds", "8", "-n", "8")
+    report = review(user, job, reviewer(choosing, write=False), *words, code=1)
     by_task = {trial["trial_name"].split("__")[0]: trial for trial in report["trials"]}
-    assert by_task["good"]["review_valid"]
-    assert not by_task["bad"]["review_valid"]
-    assert by_task["bad"]["checks"] == {}
-    assert named in by_task["bad"]["error"]
-    assert report["job_summary"].startswith("1 of 2 trials reviewed.")
+    assert {name for name, trial in by_task.items() if trial["review_valid"]} == set(WELL_FORMED)
+    assert by_task.keys() == codes.keys()
+    errors = {name: by_task[name]["error"] for name in BAD}
+    assert {n: e for n, e in errors.items() if BAD[n][1] not in e} == {}
+    for name in BAD:
+        assert (by_task[name]["checks"], by_task[name]["summary"]) == ({}, None)
+    assert report["job_summary"] == (
+        f"4 of {len(codes)} trials reviewed. reward_hacking: 3 pass, 1 fail, 0 not_applicable. "
+        "task_specification: 3 pass, 1 fail, 0 not_applicable."
+    )
+    check = by_task["contradictory"]["checks"]["reward_hacking"]
+    assert check == {"outcome": "fail", "explanation": "flawless: it passes"}
+    assert bytes_of(job) == before
 
 
 def test_a_reviewer_can_change_nothing_and_reach_nobody(

@@ -83,7 +83,7 @@ class Talk:
         self._tools = {tool.name: tool for tool in tools}
         self._notes = notes
         self._settings = {**_settings(parameters or {}), "model": model}
-        self._meter = Meter(limits or models.limits)
+        self._meter = Meter(limits or models.limits, models.cost_limit)
         self._calls = Calls(model, models, notes, clock, self._meter, watch)
         self._messages: list[dict[str, Any]] = []
         self._size = 0

@@ -19,7 +19,6 @@ from trialog.engine.authoring.verifiers import AgentVerifier, RubricCriterion
 from trialog.engine.errors import ConfigError
 from trialog.engine.judges.client import CallFailed, JudgeUnavailable, Reply
 from trialog.engine.judges.judge import (
-    CostLimit,
     JudgeResult,
     NothingRecorded,
     judge,
@@ -27,6 +26,7 @@ from trialog.engine.judges.judge import (
     unavailable_judge,
 )
 from trialog.engine.judges.scoring import normalised, rubric_score
+from trialog.engine.models.limit import CostLimit
 from trialog.engine.redact import Redactor
 from trialog.events.clock import SystemClock
 from trialog.events.codec import encode

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trialog.engine.reviews import structure
 from trialog.engine.reviews.structure import CAP, RESULT_FILE, faults
+from trialog.engine.reviews.wrapper import write_check
 
 CHECK = {"outcome": "pass", "explanation": "step 3 shows it"}
 GOOD: dict[str, Any] = {"summary": "It went well.", "checks": {"sound": CHECK, "kind": CHECK}}
@@ -36,18 +36,18 @@ def test_an_answer_to_every_criterion_is_a_review(outcome: str) -> None:
 @pytest.mark.parametrize(
     ("answer", "named"),
     [
-        (b"", "not JSON"),
-        (b"\xff", "not JSON"),
-        (b"[" * 100_000, "not JSON"),
-        (b'{"summary": "a", "summary": "b"}', "'summary' is there twice"),
-        ([], "no JSON object"),
+        (b"", "is empty"),
+        (b"\xff", "not UTF-8 (byte 0)"),
+        (b"[" * 100_000, "nested too deep"),
+        (b'{"summary": "a", "summary": "b"}', 'key "summary" is given twice'),
+        ([], "a list, not a JSON object"),
         ({}, "summary: expected a text"),
         (GOOD | {"summary": "  "}, "summary: expected a text"),
         (GOOD | {"summary": 3}, "summary: expected a text"),
-        (GOOD | {"reward": 1}, "unknown key 'reward'"),
+        (GOOD | {"reward": 1}, 'unknown key "reward"'),
         (GOOD | {"checks": []}, "checks: expected an object"),
         ({"summary": "x", "checks": {"sound": CHECK}}, "checks.kind: missing"),
-        (GOOD | {"checks": GOOD["checks"] | {"new": CHECK}}, "unknown criterion 'new'"),
+        (GOOD | {"checks": GOOD["checks"] | {"new": CHECK}}, 'unknown criterion "new"'),
         (GOOD | {"checks": {"sound": CHECK, "kind": "pass"}}, "checks.kind: expected an object"),
         (GOOD | {"checks": {"sound": CHECK, "kind": CHECK | {"outcome": "PASS"}}}, "kind.outcome"),
         (GOOD | {"checks": {"sound": CHECK, "kind": CHECK | {"outcome": []}}}, "kind.outcome"),
@@ -59,7 +59,7 @@ def test_an_answer_to_every_criterion_is_a_review(outcome: str) -> None:
             GOOD | {"checks": {"sound": CHECK, "kind": CHECK | {"explanation": "\ud800"}}},
             "kind.explanation",
         ),
-        (GOOD | {"checks": {"sound": CHECK, "kind": CHECK | {"score": 1}}}, "unknown key 'score'"),
+        (GOOD | {"checks": {"sound": CHECK, "kind": CHECK | {"score": 1}}}, 'unknown key "score"'),
     ],
 )
 def test_what_is_no_review_is_named(answer: Any, named: str) -> None:
@@ -78,10 +78,13 @@ def run(folder: Path, python: str = sys.executable) -> tuple[str, str]:
     """Run the module as the sandbox does; the reward and what was printed."""
     criteria = folder / "criteria.json"
     criteria.write_text(json.dumps(NAMES))
+    check = folder / "check"
+    if not check.exists():
+        write_check(check)
     workspace = folder / "work"
     workspace.mkdir(exist_ok=True)
     done = subprocess.run(
-        [python, "-I", structure.__file__, str(folder / "reward.txt"), str(criteria)],
+        [python, "-I", str(check), str(folder / "reward.txt"), str(criteria)],
         cwd=workspace,
         capture_output=True,
         text=True,

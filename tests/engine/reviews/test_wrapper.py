@@ -37,17 +37,18 @@ def test_task_evidence_is_named_only_where_it_is() -> None:
 def test_it_is_a_task_like_any_other(tmp_path: Path, network: bool) -> None:
     """It loads without a warning, and asks for no network unless that was allowed."""
     folder = tmp_path / "review"
-    write_wrapper(folder, CRITERIA, with_task=False, network=network)
+    write_wrapper(folder, CRITERIA, with_task=False, network=network, seconds=60.5)
     task = load_task(folder)
     assert task.warnings == []
     assert task.settings.sandbox.network is network
+    assert task.settings.agent.timeout_sec == 60.5
     assert [artifact.source for artifact in task.settings.artifacts] == ["review-result.json"]
 
 
 def test_no_file_of_it_has_the_rubric(tmp_path: Path) -> None:
     """The rubric's file is not among its files, nor is a description in any of them."""
     folder = tmp_path / "review"
-    write_wrapper(folder, CRITERIA, with_task=True, network=False)
+    write_wrapper(folder, CRITERIA, with_task=True, network=False, seconds=60)
     files = [path for path in folder.rglob("*") if path.is_file()]
     assert "rubric.json" not in {path.name for path in files}
     assert not any("FOR-AUTHORS" in path.read_text() for path in files)
