@@ -41,6 +41,8 @@ class AgentContext(msgspec.Struct, frozen=True, kw_only=True):
     start_timeout: float = 60.0
     patience: float = 1.0
     """By which `timeout` was multiplied, and other deadlines are to be."""
+    reviews: bool = False
+    """It reads what another agent left, and judges it: for it that is data, and nothing else."""
     keep: bool = False
     """What it leaves running stays for the verifier."""
     blobs: BlobStore

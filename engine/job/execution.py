@@ -226,6 +226,7 @@ class SandboxTrial(History):
             idle_timeout=settings.agent.idle_timeout_sec,
             start_timeout=job.config.start_timeout_sec,
             patience=job.config.timeout_multiplier,
+            reviews=job.review is not None,
             keep=settings.verifier.keep_processes,
             blobs=job.log.blobs,
             clock=job.clock,

@@ -15,6 +15,7 @@ from typing import Any
 from ...events.values import without_surrogates
 from ...projections.episode import EpisodeData, StepData
 from ..authoring.verifiers import AgentVerifier, RubricCriterion
+from ..models.untrusted import TURNS, broken
 
 TASK = 20_000
 """Characters of the task's instructions, and as many of the reference answer."""
@@ -63,7 +64,8 @@ _MATERIAL = """\
 The data has ended. Score the work on each criterion, as the instructions say, and reply with the \
 one JSON object."""
 
-_LINE_ENDS = re.compile(r"[\u0085\u2028\u2029]")
+_ESCAPED = re.compile(rf"[\u0085\u2028\u2029]|{TURNS}")
+"""Ends of lines, and marks of turns: characters that JSON can write in another way."""
 
 _AGAIN = """\
 That reply can't be used: {reason}. Reply again with the one JSON object that was asked for, and \
@@ -99,7 +101,7 @@ class Prompt:
         ]
         if malformed:
             messages += [
-                {"role": "assistant", "content": cut(malformed, QUOTED)},
+                {"role": "assistant", "content": broken(cut(malformed, QUOTED))},
                 {"role": "user", "content": _AGAIN.format(reason=_clean(reason))},
             ]
         return messages
@@ -230,9 +232,9 @@ def _step(step: StepData) -> str:
 
 
 def _json(value: Any) -> str:
-    """JSON on one line, whoever decides what ends a line."""
+    """JSON on one line, whoever decides what ends a line, and without a mark that begins a turn."""
     text = json.dumps(value, ensure_ascii=False)
-    return _LINE_ENDS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _clean(text: str) -> str:

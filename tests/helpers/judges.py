@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
@@ -141,6 +141,7 @@ class Endpoint:
 
     def __init__(self) -> None:
         self.answers: list[Answer] = []
+        self._choose: Callable[[Request], Answer] | None = None
         self.requests: list[Request] = []
         self.released = threading.Event()
         """Answers wait for this."""
@@ -164,11 +165,18 @@ class Endpoint:
     def answer(self, *answers: Answer) -> None:
         """What it answers from now on."""
         self.answers = list(answers)
+        self._choose = None
+
+    def answer_by(self, choose: Callable[[Request], Answer]) -> None:
+        """What it answers from now on, by what it is asked."""
+        self._choose = choose
 
     def next(self, request: Request) -> Answer:
         """The answer to a request."""
         with self._lock:
             self.requests.append(request)
+            if self._choose is not None:
+                return self._choose(request)
             return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
     def close(self) -> None:

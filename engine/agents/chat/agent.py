@@ -17,6 +17,7 @@ from ....events.values import Json, Text, valid_text
 from ...errors import SandboxError
 from ...models.endpoint import KEYS, ModelUnavailable
 from ...models.models import Models
+from ...models.untrusted import FENCED, fenced
 from ...output import OutputCapture, store_output
 from ...sandbox.protocol import Command
 from ...stored import store_json, store_text
@@ -194,13 +195,16 @@ class _Work:
 
     async def _talk(self, talk: Talk, shell: Shell) -> AgentFinished:
         try:
-            await talk.begin(SYSTEM, self._context.prompt)
+            reviews = self._context.reviews
+            system = f"{SYSTEM}\n{FENCED}" if reviews else SYSTEM
+            await talk.begin(system, self._context.prompt)
             while True:
                 match await talk.next():
                     case Said():
                         return AgentFinished(ended_by="done", duration=0.0)
                     case Wanted() as wanted:
-                        talk.answer(wanted.call, await self._shell_call(wanted, shell))
+                        said = await self._shell_call(wanted, shell)
+                        talk.answer(wanted.call, fenced(said) if reviews else said)
         except Stopped as stopped:
             return _stopped(str(stopped), stopped.ended_by, stopped.category)
         except ShellLost as lost:
