@@ -30,6 +30,7 @@ from .engine.console.words import (
     LayoutName,
     Log,
     MissingReward,
+    ModelGateway,
     OfJob,
     Prices,
     ResourceName,
@@ -194,18 +195,28 @@ def run(
     cpus: Annotated[float | None, typer.Option(help="In place of the tasks' own.")] = None,
     memory_mb: Annotated[int | None, typer.Option(help="In place of the tasks' own.")] = None,
     max_turns: Annotated[
-        int | None, typer.Option(help="Calls that a trial of chat may make of its model. [100]")
+        int | None, typer.Option(help="Calls that a trial may make of its model. [100]")
     ] = None,
     max_seconds: Annotated[
-        float | None, typer.Option(help="For a trial of chat, beside the task's own limit.")
+        float | None, typer.Option(help="For a trial's model, beside the task's own limit.")
     ] = None,
     max_tokens: Annotated[
-        int | None, typer.Option(help="Tokens in and out that a trial of chat may use.")
+        int | None, typer.Option(help="Tokens in and out that a trial may use.")
     ] = None,
     max_cost: Annotated[
-        float | None, typer.Option(metavar="DOLLARS", help="What a trial of chat may cost.")
+        float | None, typer.Option(metavar="DOLLARS", help="What a trial's model may cost.")
     ] = None,
     prices: Prices = None,
+    model_gateway: Annotated[
+        ModelGateway | None,
+        typer.Option(help="Let agents in sandboxes call their model through trialog. [auto]"),
+    ] = None,
+    also_model: Annotated[
+        Texts,
+        typer.Option(
+            metavar="MODEL", help="A further model that agents in sandboxes may call. Repeatable."
+        ),
+    ] = None,
     agent_env: AgentEnv = None,
     verifier_env: VerifierEnv = None,
     env_file: EnvFile = None,
@@ -271,6 +282,7 @@ def run(
         "in_process": in_process, "seed": seed,
         "max_turns": max_turns, "max_seconds": max_seconds, "max_tokens": max_tokens,
         "max_cost": max_cost, "prices": read_prices(prices) if prices else None,
+        "model_gateway": model_gateway and model_gateway.value, "also_models": also_model,
     }  # fmt: skip
     return _await(
         run_trials, _request(json, verbose, log, jobs_dir), tasks or [], given,

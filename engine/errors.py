@@ -19,9 +19,9 @@ A failing agent or verifier is an event, not an exception.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from ..events.errors import TrialogError
+from ..events.errors import LogError, TrialogError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -121,3 +121,11 @@ class SandboxGone(SandboxError):
     """The sandbox went away under the engine's hands."""
 
     category = "sandbox_lost"
+
+
+def log_error_in(error: Exception) -> LogError | None:
+    """The log's error that an error is, or one in a group; null where it is another."""
+    if isinstance(error, ExceptionGroup):
+        inner = cast("ExceptionGroup[Exception]", error).exceptions
+        return next((found for one in inner if (found := log_error_in(one))), None)
+    return error if isinstance(error, LogError) else None

@@ -56,6 +56,11 @@ WARNINGS: dict[str, Code] = {
         "reward-details.json or ctrf.json was not kept.",
         "Write a plain file of at most 16 MiB.",
     ),
+    "gateway_refused": Code(
+        "The model gateway refused requests of the agent's that are not told one by one: without "
+        "the trial's key, malformed, too large, or for what it does not pass on.",
+        "The message counts them by reason; see what the gateway passes on in docs/gateway.md.",
+    ),
     "agent_report_malformed": Code(
         "A line that the agent's program reported is no action, or an update that an agent sent is "
         "none of its protocol's.",

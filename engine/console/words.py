@@ -47,6 +47,14 @@ class SandboxName(StrEnum):
     bubblewrap = "bubblewrap"
 
 
+class ModelGateway(StrEnum):
+    """Values of ``--model-gateway``."""
+
+    auto = "auto"
+    on = "on"
+    off = "off"
+
+
 class MissingReward(StrEnum):
     """What no usable reward means."""
 

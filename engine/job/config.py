@@ -59,13 +59,18 @@ class JobConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     cpus: float | None = None
     memory_mb: int | None = None
     max_turns: int | None = None
-    """Calls that an agent's model may get; null: 100. These are for each trial of `chat`."""
+    """Calls that an agent's model may get; null: 100. These are for each trial, where the engine
+    sees the calls: of `chat`, and through the gateway."""
     max_seconds: float | None = None
     max_tokens: int | None = None
     max_cost: float | None = None
     """Dollars."""
     prices: dict[str, Price] = {}
     """What models cost, by their names."""
+    model_gateway: Literal["auto", "on", "off"] = "auto"
+    """Agents in sandboxes reach their model through the engine; `on` once that is settled."""
+    also_models: list[str] = []
+    """Models beside its own that an agent in a sandbox may call."""
     model_timeout_sec: float = 600.0
     """For one call to a model, tries and waits included."""
     agent_env: dict[str, str] = {}

@@ -31,7 +31,9 @@ from ...events.kinds import (
 from ...events.values import unescape
 from ..agents import AgentContext, AgentOutcome, Assignment, InstalledAgent
 from ..agents.installing import Prepared
+from ..agents.running import run_agent
 from ..errors import SandboxError, SandboxGone, TransferFailed
+from ..models.endpoint import KEYS
 from ..sandbox.protocol import Sandbox
 from ..tasks.environment import resolve_env
 from ..tasks.model import TaskWarning
@@ -203,7 +205,7 @@ class SandboxTrial(History):
             *prepared.warnings,
         )  # fmt: skip
         stage("agent started", trial=self.trial, agent=agent.name, timeout=limit)
-        outcome = await self._in_time(agent.run(context), limit, context)
+        outcome = await self._in_time(run_agent(agent, context), limit, context)
         return outcome is not None and self._worked(outcome)
 
     @property
@@ -215,11 +217,14 @@ class SandboxTrial(History):
             self.job, self.task.task.settings, self.agent, self.scheduled.slot,
         )  # fmt: skip
         own = agent.env if isinstance(agent, InstalledAgent) else {}
+        env = {**resolve_env(own, job.environ).values, **job.agent_env}
+        if job.config.model_gateway == "on":  # which has them, and gives the agent another
+            env = {name: value for name, value in env.items() if name not in KEYS}
         return AgentContext(
             sandbox=sandbox,
             folders=self.place.folders,
             prompt=self.task.task.prompt,
-            env={**resolve_env(own, job.environ).values, **job.agent_env},
+            env=env,
             solution_env=resolve_env(settings.solution_env, job.environ).values,
             user=settings.agent.user,
             timeout=self._agent_limit,

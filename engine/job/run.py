@@ -32,6 +32,7 @@ from .config import JobConfig, config_of
 from .environment import seal
 from .episode_task import EpisodeTask
 from .folders import unused_job
+from .gateway import settle_gateway
 from .load import JobPlan, load_job, plan
 from .lock import own
 from .plan import PlannedSlot
@@ -72,6 +73,7 @@ async def run_job(
     if agents is None:
         agents = await load_agents(config) if scripted else {}
     refuse_agents(agents, scripted)
+    config, told = settle_gateway(config, agents, services)
     services = replace(services, agent_env=config.agent_env, verifier_env=config.verifier_env)
     config = replace(
         config,
@@ -97,7 +99,7 @@ async def run_job(
         )
         await record.append(0, started)
         found = await secrets_in_programs(agents, Redactor(services.secrets))
-        for message in (*found, *unused_settings(config, agents)):
+        for message in (*told, *found, *unused_settings(config, agents)):
             watch(Notice(level="warning", message=message))
         for task in scripted:
             for warning in task.warnings:

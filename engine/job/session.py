@@ -6,18 +6,16 @@ from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
-from typing import cast
 
 import msgspec
 from anyio import to_thread
 
-from ...events.errors import LogError
 from ...events.kinds import EngineFault, JobStarted
 from ...projections.writer import JobFiles
 from ..agents import Agent, InstalledAgent
 from ..agents.chat import CHAT
 from ..environment import is_secret_name
-from ..errors import JobStopped, SandboxError
+from ..errors import JobStopped, SandboxError, log_error_in
 from ..hooks.protocol import Hooks
 from ..models.limit import CostLimit
 from ..models.models import Models, open_models
@@ -79,7 +77,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
         try:
             return await self._run()
         except Exception as error:
-            of_the_log = _of_the_log(error)
+            of_the_log = log_error_in(error)
             if of_the_log is not None:
                 raise JobStopped(self.started.job, str(of_the_log)) from error
             raise
@@ -155,6 +153,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
             services.environ, services.model_client, needed=CHAT in config.agents,
             limits=config.model_limits(), prices=config.prices,
             call_timeout=config.model_timeout_sec,
+            gateway=config.model_gateway == "on", also=config.also_models,
         )  # fmt: skip
 
     def _context(
@@ -204,7 +203,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
         try:
             await driver.run()
         except Exception as error:
-            if _of_the_log(error) is None:
+            if log_error_in(error) is None:
                 cause = alone(error)
                 what = f"{type(cause).__name__}: {cause}"
                 fault = EngineFault(error=what, where="job", category="engine_fault")
@@ -238,13 +237,6 @@ def left_behind(folders: int, sandboxes: int, backend: str) -> str:
         )
         told.append(f"{sandboxes} {one if sandboxes == 1 else several}")
     return ", ".join(told)
-
-
-def _of_the_log(error: Exception) -> LogError | None:
-    if isinstance(error, ExceptionGroup):
-        inner = cast("ExceptionGroup[Exception]", error).exceptions
-        return next((found for one in inner if (found := _of_the_log(one))), None)
-    return error if isinstance(error, LogError) else None
 
 
 def _tell(watch: Watcher, redactor: Redactor, report: Report) -> None:

@@ -226,15 +226,20 @@ class OpenAIClient:
             what = "the endpoint broke off"
         elif status is None:
             what = "the endpoint can't be reached"
-        elif status in (401, 403):
-            what, failure = "the endpoint refuses the key", "unavailable"
-        elif status == 404:
-            what, failure = "the endpoint does not know the model", "unavailable"
-        elif status in (408, 409, 429) or status >= 500:
-            what = f"the endpoint answered {status}"
         else:
-            what, failure = "the endpoint won't take the request", "rejected"
+            failure, what = failure_of(status)
         return CallFailed(f"{what}: {said}", failure, status=status, code=code)
+
+
+def failure_of(status: int) -> tuple[Failure, str]:
+    """What an error's status means, and how it is told."""
+    if status in (401, 403):
+        return "unavailable", "the endpoint refuses the key"
+    if status == 404:
+        return "unavailable", "the endpoint does not know the model"
+    if status in (408, 409, 429) or status >= 500:
+        return "unreachable", f"the endpoint answered {status}"
+    return "rejected", "the endpoint won't take the request"
 
 
 async def _read(response: Any, watch: CallWatch | None) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
 import msgspec
@@ -15,10 +16,19 @@ JUDGE_BASE_URL = "TRIALOG_JUDGE_BASE_URL"
 JUDGE_API_KEY = "TRIALOG_JUDGE_API_KEY"
 """For judges alone; they go before the other two."""
 
-KEYS = frozenset({API_KEY, JUDGE_API_KEY})
+ANTHROPIC_BASE_URL = "ANTHROPIC_BASE_URL"
+ANTHROPIC_API_KEY = "ANTHROPIC_API_KEY"
+"""For agents that speak Anthropic's messages, through the model gateway."""
+
+KEYS = frozenset({API_KEY, JUDGE_API_KEY, ANTHROPIC_API_KEY})
 """Variables that no sandbox is given."""
 
 OPENAI = "https://api.openai.com/v1"
+ANTHROPIC = "https://api.anthropic.com"
+
+
+Api: TypeAlias = Literal["openai", "anthropic"]
+"""Whose forms of requests and answers an endpoint speaks."""
 
 
 class ModelUnavailable(ConfigError):
@@ -65,6 +75,27 @@ def read_endpoint(
             "http://127.0.0.1:8000/v1"
         )
     return Endpoint(base_url=base_url, key=key)
+
+
+def read_endpoints(environ: Mapping[str, str]) -> dict[Api, Endpoint]:
+    """The endpoints that a gateway passes calls on to. Raises ModelUnavailable where there is none.
+
+    One is there where its key is.
+    """
+    found: dict[Api, Endpoint] = {}
+    caller = "the model gateway"
+    if environ.get(API_KEY, "").strip():
+        found["openai"] = read_endpoint(environ, caller=caller)
+    if environ.get(ANTHROPIC_API_KEY, "").strip():
+        found["anthropic"] = read_endpoint(
+            environ, url_name=ANTHROPIC_BASE_URL, key_name=ANTHROPIC_API_KEY, caller=caller
+        )
+    if not found:
+        raise ModelUnavailable(
+            f"neither {API_KEY} nor {ANTHROPIC_API_KEY} is set, and {caller} needs a key; set one "
+            "(to any word for an endpoint that asks for none)"
+        )
+    return found
 
 
 def _is_address(url: str) -> bool:

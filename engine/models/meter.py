@@ -16,9 +16,9 @@ class Reached(msgspec.Struct, frozen=True, kw_only=True):
     """A limit that allows no further call."""
 
     why: str
-    ended_by: Literal["max_turns", "max_cost", "truncated"]
+    ended_by: Literal["max_turns", "max_seconds", "max_cost", "truncated"]
     """As AgentFinished has it."""
-    category: Literal["max_turns", "max_cost", "max_tokens"]
+    category: Literal["max_turns", "max_seconds", "max_cost", "max_tokens"]
 
 
 class Meter:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import anyio
 import msgspec
 
 from .client import ModelClient, open_model_client
-from .endpoint import ModelUnavailable, read_endpoint
+from .endpoint import ModelUnavailable, read_endpoint, read_endpoints
+from .gateway.upstream import Upstream, open_upstream
 from .limit import CostLimit
 from .prices import Price
 
@@ -53,10 +54,15 @@ class Models(CallSlots):
         prices: Mapping[str, Price] | None = None,
         call_timeout: float = 600.0,
         cost_limit: CostLimit | None = None,
+        upstream: Upstream | ModelUnavailable | None = None,
+        also: Collection[str] = (),
     ) -> None:
         super().__init__()
         self._client = client
         self._error = error
+        self._upstream = upstream
+        self.also = frozenset(also)
+        """Models beside its own that a trial may call through its gateway."""
         self.limits = limits or ModelLimits()
         self.call_timeout = call_timeout
         """Seconds for one call, tries and waits included."""
@@ -69,6 +75,12 @@ class Models(CallSlots):
         if self._client is None:
             raise self._error or ModelUnavailable("this job was started without models")
         return self._client
+
+    def upstream(self) -> Upstream | None:
+        """What gateways pass calls on to; null where the job has none. Raises ModelUnavailable."""
+        if isinstance(self._upstream, ModelUnavailable):
+            raise self._upstream
+        return self._upstream
 
     def price(self, model: str) -> Price | None:
         """A model's price; null where the table has none."""
@@ -85,9 +97,20 @@ async def open_models(
     prices: Mapping[str, Price],
     call_timeout: float,
     cost_limit: CostLimit | None = None,
+    gateway: bool = False,
+    also: Collection[str] = (),
 ) -> AsyncGenerator[Models]:
-    """The models of a job; where no client can be had, each agent that asks is told why."""
+    """The models of a job; where no client can be had, each agent that asks is told why.
+
+    `needed` is for agents that run out here, `gateway` for those in sandboxes.
+    """
     async with AsyncExitStack() as stack:
+        upstream: Upstream | ModelUnavailable | None = None
+        if gateway:
+            try:
+                upstream = await stack.enter_async_context(open_upstream(read_endpoints(environ)))
+            except ModelUnavailable as unavailable:
+                upstream = unavailable
         client, error = given, None
         if client is None and needed:
             try:
@@ -97,5 +120,5 @@ async def open_models(
                 error = unavailable
         yield Models(
             client, error, limits=limits, prices=prices, call_timeout=call_timeout,
-            cost_limit=cost_limit,
+            cost_limit=cost_limit, upstream=upstream, also=also,
         )  # fmt: skip

@@ -11,21 +11,46 @@ _MOST = 2**53
 
 
 def read_usage(given: Any) -> Usage:
-    """The `usage` of a chat completion; null for what it does not say."""
+    """The `usage` of an answer, in any API's words; null for what it does not say.
+
+    Tokens of the input are all of them, with those that were cached.
+    """
     if not isinstance(given, dict):
         return Usage(model_calls=1)
     said = cast("dict[str, Any]", given)
-    details: Any = said.get("prompt_tokens_details")
-    cached: Any = None
-    if isinstance(details, dict):
-        cached = cast("dict[str, Any]", details).get("cached_tokens")
+    if "input_tokens" in said:
+        return _of_input_and_output(said)
+    made = _count(said.get("completion_tokens"))
+    if made is None and said.get("total_tokens", -1) == said.get("prompt_tokens"):
+        made = 0  # embeddings have no output
     return Usage(
         model_calls=1,
         input_tokens=_count(said.get("prompt_tokens")),
-        output_tokens=_count(said.get("completion_tokens")),
-        cached_tokens=_count(cached),
+        output_tokens=made,
+        cached_tokens=_count(_detail(said.get("prompt_tokens_details"), "cached_tokens")),
         cost_usd=_dollars(said.get("cost")),
     )
+
+
+def _of_input_and_output(said: dict[str, Any]) -> Usage:
+    """Of a response, or of a message of Anthropic's, which counts apart what a cache is about."""
+    fresh, read = _count(said["input_tokens"]), _count(said.get("cache_read_input_tokens"))
+    written = _count(said.get("cache_creation_input_tokens"))
+    if read is None:
+        cached = _count(_detail(said.get("input_tokens_details"), "cached_tokens"))
+    else:
+        cached = read
+    return Usage(
+        model_calls=1,
+        input_tokens=None if fresh is None else fresh + (read or 0) + (written or 0),
+        output_tokens=_count(said.get("output_tokens")),
+        cached_tokens=cached,
+        cost_usd=_dollars(said.get("cost")),
+    )
+
+
+def _detail(details: Any, name: str) -> Any:
+    return cast("dict[str, Any]", details).get(name) if isinstance(details, dict) else None
 
 
 def _dollars(value: Any) -> float | None:

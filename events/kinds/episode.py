@@ -119,8 +119,8 @@ class ModelCalled(Payload, frozen=True, kw_only=True):
     turn: int | None = None
     purpose: str | None = None
     failure: str | None = None
-    """Why there is no reply: `unreachable`, `unavailable`, `rejected` or `cut_off`; and `differs`
-    where the call of a replay is not the recorded one."""
+    """Why there is no reply: `unreachable`, `unavailable`, `rejected` or `cut_off`; `differs` where
+    the call of a replay is not the recorded one; `refused` where the model gateway made no call."""
     status: int | None = None
     """HTTP's, of a failure that has one."""
     code: str | None = None

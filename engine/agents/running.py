@@ -1,0 +1,56 @@
+"""Letting an agent work, with a gateway to its model where it works in the sandbox."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from ...events.kinds import AgentFailed
+from ..models.endpoint import ModelUnavailable
+from ..models.gateway.gateway import Gateway
+from ..models.gateway.sandbox import SandboxWithGateway
+from ..models.gateway.trial import TrialCalls
+from ..models.meter import Reached
+from .chat import CHAT
+from .protocol import Agent, AgentContext, AgentOutcome
+
+
+def calls_from_inside(agent: Agent) -> bool:
+    """Whether an agent's program, in the sandbox, is what calls its model."""
+    return agent.takes_settings and agent.name != CHAT
+
+
+async def run_agent(agent: Agent, context: AgentContext) -> AgentOutcome:
+    """As `Agent.run`. What its program asks of its model is in the log, if there is a gateway."""
+    model, models = context.assignment.model, context.models
+    if model is None or models is None or not calls_from_inside(agent):
+        return await agent.run(context)
+    try:
+        upstream = models.upstream()
+    except ModelUnavailable as error:
+        return AgentOutcome(
+            end=AgentFailed(error=str(error), category=error.category, duration=0.0)
+        )
+    if upstream is None:
+        return await agent.run(context)
+    trial = TrialCalls(
+        model, models, upstream, emit=context.emit, blobs=context.blobs, clock=context.clock
+    )
+    gateway = Gateway(trial)
+    try:
+        outcome = await agent.run(
+            replace(context, sandbox=SandboxWithGateway(context.sandbox, gateway))
+        )
+    finally:
+        gateway.close()
+    return outcome if trial.reached is None else _limited(outcome, trial.reached)
+
+
+def _limited(outcome: AgentOutcome, reached: Reached) -> AgentOutcome:
+    """The outcome of an agent that was refused a call; what stopped it from outside stands."""
+    end = outcome.end
+    if isinstance(end, AgentFailed) or end.ended_by not in ("done", "agent_exit"):
+        return outcome
+    limited = replace(
+        end, ended_by=reached.ended_by, error=reached.why, error_category=reached.category
+    )
+    return replace(outcome, end=limited)

@@ -1,0 +1,370 @@
+"""One call on its way through the gateway, and the events that tell of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import anyio
+import msgspec
+from anyio import to_thread
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+from ....events.kinds import AgentMessage, ModelCalled
+from ....events.kinds.parts import Usage
+from ....events.log import BlobStore
+from ....events.values import INLINE_LIMIT, Json, as_json, escape
+from ...stored import store_text
+from ..client import SHOWN, CallFailed, Failure, failure_of
+from ..prices import with_cost
+from ..usage import read_usage
+from .http import BadRequest, ClientConnection, ClientGone
+from .loose import as_list, as_object, as_text
+from .routes import Form, Route, Target, error_body, error_event, error_in
+from .said import said_in
+from .streams import EventReader, assembler, data_of
+from .trial import TrialCalls
+from .upstream import ANSWER_CAP, Answer, Ask, Downstream
+
+CONTAINERS = 500_000
+"""Lists and objects of a request; each costs far more memory than the two letters that it takes."""
+
+DEPTH = 128
+
+TIMEOUT = "timeout"
+
+NO_MORE = {"x-should-retry": "false"}
+"""Tells clients that another try is no use: what may help was tried already, or nothing can."""
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """What a client wants of a model."""
+
+    model: str
+    request: dict[str, Any]
+    stream: bool = False
+    wants_usage: bool = True
+    """A stream says at its end what was used; else that was asked for by the gateway alone."""
+
+
+async def read_wanted(body: bytes, form: Form) -> Wanted:
+    """What a request's body asks for. Raises BadRequest."""
+    if body.count(b"[") + body.count(b"{") > CONTAINERS:
+        raise BadRequest(413, "the request has too many lists and objects", "request_too_large")
+    request = await to_thread.run_sync(_decoded, body)
+    asked = as_object(request)
+    model: Any = asked.get("model")
+    if not isinstance(model, str):
+        raise BadRequest(400, "expected a JSON object that names a model", "bad_request")
+    stream = asked.get("stream") is True
+    given = as_object(asked.get("stream_options"))
+    wants_usage = given.get("include_usage") is True
+    if stream and form in ("chat", "completions") and not wants_usage:
+        asked = {**asked, "stream_options": {**given, "include_usage": True}}
+    return Wanted(model=model, request=asked, stream=stream, wants_usage=wants_usage)
+
+
+def _decoded(body: bytes) -> Any:
+    try:
+        value: Any = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError, ValueError) as error:
+        raise BadRequest(400, f"the body is not JSON: {str(error)[:200]}", "bad_request") from None
+    if not _is_flat(value, DEPTH):
+        raise BadRequest(400, "the body is nested too deeply", "bad_request")
+    return value
+
+
+def _is_flat(value: Any, room: int) -> bool:
+    """Whether nothing in a value lies deeper than this."""
+    items = as_object(value).values() if isinstance(value, dict) else as_list(value)
+    return room > 0 and all(_is_flat(item, room - 1) for item in items)
+
+
+class Failed(msgspec.Struct, frozen=True, kw_only=True):
+    """Why there is no answer, or only a part of one; as in ModelCalled."""
+
+    error: str
+    failure: Failure = "unreachable"
+    status: int | None = None
+    code: str | None = None
+
+
+class PassedCall:
+    """A call that is passed on, from its admission to its events. Made once for each."""
+
+    def __init__(
+        self,
+        trial: TrialCalls,
+        client: ClientConnection,
+        target: Target,
+        headers: Mapping[str, str],
+        wanted: Wanted | None,
+    ) -> None:
+        """`wanted` is null for what names no model: a list of them."""
+        self._trial = trial
+        self._client = client
+        self._target = target
+        self._headers = headers
+        self._wanted = wanted
+        self._turn: int | None = None
+        self._started_at = trial.clock.now()
+        self._begun = trial.clock.monotonic()
+        self._reader = EventReader()
+        self._whole = assembler(self._route.form)
+        self._seen = 0
+        self._held: list[bytes] = []
+        """The end of a stream, which is told only when the call is in the log."""
+        self._over = False
+        self._streaming = False
+        self._recorded = False
+        self._complete = False
+        """It is recorded as a whole answer."""
+        self._cut = "the call was cut off"
+        """Why, if it is."""
+        self._retries = 0
+        self._send: MemoryObjectSendStream[bytes]
+        self._take: MemoryObjectReceiveStream[bytes]
+        self._send, self._take = anyio.create_memory_object_stream[bytes](float("inf"))
+
+    @property
+    def _route(self) -> Route:
+        return self._target.route
+
+    async def run(self) -> None:
+        """Pass it on and answer the client; recorded whatever becomes of it."""
+        if self._route.purpose == "agent":
+            self._turn = self._trial.meter.begin()
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._watch_client, tasks.cancel_scope)
+                await self._go(tasks)
+                tasks.cancel_scope.cancel()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._record(None, Failed(error=self._cut, failure="cut_off"))
+            self._send.close()
+            self._take.close()
+
+    async def _watch_client(self, scope: anyio.CancelScope) -> None:
+        await self._client.hung_up()
+        self._cut = "the client hung up"
+        scope.cancel()
+
+    async def _go(self, tasks: anyio.abc.TaskGroup) -> None:
+        written = anyio.Event()
+
+        async def begin(status: int, headers: Mapping[str, str]) -> None:
+            self._streaming = True
+            await self._send.send(b"")  # nothing yet, and the answer begins
+            tasks.start_soon(self._write, headers, written, tasks.cancel_scope)
+
+        try:
+            answer = await self._ask(Downstream(begin, self._piece))
+        except CallFailed as error:
+            self._retries = error.retries
+            await self._record(
+                None,
+                Failed(error=str(error), failure=error.failure, status=error.status),
+                accepted=self._streaming,
+            )
+            await self._fail(504 if error.code == TIMEOUT else 502, str(error))
+        else:
+            self._retries = answer.retries
+            if not self._streaming:
+                await self._pass_back(answer)
+                return
+            if rest := self._reader.rest():
+                await self._event(rest)
+            await self._record(self._whole.whole(), self._broken())
+            for event in self._held:
+                await self._send.send(event)
+        if self._streaming:
+            self._send.close()
+            await written.wait()
+
+    def _broken(self) -> Failed | None:
+        """Why a stream that has ended is no whole answer."""
+        if self._whole.error is not None:
+            return Failed(error=f"the endpoint broke off: {self._whole.error}")
+        if not self._whole.ended:
+            return Failed(error="the endpoint's stream ended in the middle of the answer")
+        return None
+
+    async def _ask(self, down: Downstream) -> Answer:
+        trial, wanted = self._trial, self._wanted
+        body = (
+            None
+            if wanted is None
+            else await to_thread.run_sync(msgspec.json.encode, wanted.request)
+        )
+        ask = Ask(target=self._target, headers=self._headers, body=body)
+        seconds, why = trial.seconds()
+        try:
+            with anyio.fail_after(seconds):
+                if wanted is None:
+                    return await trial.upstream.ask(ask, down)
+                async with trial.models.slots(wanted.model):
+                    return await trial.upstream.ask(ask, down)
+        except TimeoutError:
+            raise CallFailed(why, "unreachable", code=TIMEOUT, retries=self._retries) from None
+
+    async def _pass_back(self, answer: Answer) -> None:
+        assert answer.body is not None
+        failed: Failed | None = None
+        try:
+            response: Any = await to_thread.run_sync(_decoded, answer.body)
+        except BadRequest:
+            failed = Failed(error="the endpoint's answer is no JSON")
+            response = answer.body.decode("utf-8", "replace")
+        if answer.status >= 300:
+            failure, what = failure_of(answer.status)
+            message, code = error_in(response) or ("", None)
+            failed = Failed(
+                error=f"{what}: {message[:SHOWN]}" if message else what,
+                failure=failure, status=answer.status, code=code,
+            )  # fmt: skip
+        await self._record(response, failed, accepted=answer.status < 300)
+        headers = {**answer.headers, **(NO_MORE if answer.status >= 400 else {})}
+        try:
+            await self._client.respond(answer.status, answer.body, headers)
+        except ClientGone:
+            return
+
+    async def _fail(self, status: int, message: str) -> None:
+        """Tell the client that there is no answer, or none any more."""
+        api = self._route.api
+        if self._streaming:
+            await self._send.send(error_event(api, message))
+            return
+        kind = {"content-type": "application/json", **NO_MORE}
+        try:
+            await self._client.respond(
+                status, error_body(api, status, message, "model_failed"), kind
+            )
+        except ClientGone:
+            return
+
+    # Streams
+
+    async def _piece(self, data: bytes) -> bool:
+        self._seen += len(data)
+        if self._seen > ANSWER_CAP:
+            raise CallFailed(f"the endpoint's answer is over {ANSWER_CAP // 2**20} MiB", "rejected")
+        for event in self._reader.feed(data):
+            await self._event(event)
+        return not self._over
+
+    async def _event(self, event: bytes) -> None:
+        event = self._trial.upstream.redactor.redact(event)
+        data = data_of(event)
+        if data.strip() == b"[DONE]":
+            self._over = True
+        elif data:
+            try:
+                value: Any = msgspec.json.decode(data)
+            except (msgspec.DecodeError, RecursionError):
+                value = None
+            self._whole.add(value)
+            if self._is_ours(value):
+                return
+            if self._route.form in ("messages", "responses"):
+                self._over = self._over or self._whole.ended
+        if self._over:
+            self._held.append(event)
+        else:
+            await self._send.send(event)
+
+    def _is_ours(self, chunk: Any) -> bool:
+        """The chunk that tells what was used, which the client had not asked for."""
+        if self._wanted is None or self._wanted.wants_usage:
+            return False
+        told = as_object(chunk)
+        return told.get("choices") == [] and told.get("usage") is not None
+
+    async def _write(
+        self, headers: Mapping[str, str], written: anyio.Event, scope: anyio.CancelScope
+    ) -> None:
+        """Give the client what comes, at its own pace."""
+        try:
+            await self._client.begin(200, headers)
+            async for data in self._take:
+                if data:
+                    await self._client.send(data)
+            if self._complete:
+                await self._client.end()
+        except ClientGone as gone:
+            self._cut = str(gone)
+            scope.cancel()
+        finally:
+            written.set()
+
+    # Events
+
+    async def _record(self, response: Any, failed: Failed | None, *, accepted: bool = True) -> None:
+        """Tell of the call, once. One that the endpoint accepted counts, whatever came of it."""
+        if self._recorded:
+            return
+        self._recorded = True
+        trial = self._trial
+        if response is None and self._streaming:
+            response = self._whole.whole()
+        usage = self._usage(response)
+        if accepted and usage.model_calls:
+            trial.meter.count(usage)
+        wanted = self._wanted
+        request = {"path": self._target.path} if wanted is None else wanted.request
+        kept = request if wanted is None else trial.conversations.new_in(request)
+        with anyio.CancelScope(shield=True):  # what was paid for is recorded
+            event = trial.emit(
+                ModelCalled(
+                    model=trial.model if wanted is None else wanted.model,
+                    model_reported=_reported(response),
+                    endpoint=trial.upstream.shown(self._route.api),
+                    request=await stored(kept, trial.blobs),
+                    response=None if response is None else await stored(response, trial.blobs),
+                    error=None if failed is None else await store_text(failed.error, trial.blobs),
+                    usage=usage,
+                    started_at=self._started_at,
+                    latency=round(trial.clock.monotonic() - self._begun, 6),
+                    retries=self._retries,
+                    turn=self._turn,
+                    purpose=self._route.purpose,
+                    failure=None if failed is None else failed.failure,
+                    status=None if failed is None else failed.status,
+                    code=None if failed is None else failed.code,
+                )
+            )
+            if wanted is not None:
+                trial.conversations.recorded(event, request)
+            if failed is None and self._turn is not None:
+                await self._say(response, event)
+        self._complete = failed is None
+
+    async def _say(self, response: Any, event: str) -> None:
+        text, thought = said_in(self._route.form, response)
+        if not text and not thought:
+            return
+        blobs = self._trial.blobs
+        self._trial.emit(
+            AgentMessage(
+                role="assistant", text=await store_text(text, blobs),
+                reasoning=await store_text(thought, blobs) if thought else None,
+                turn=self._turn, model_call=event,
+            )
+        )  # fmt: skip
+
+    def _usage(self, response: Any) -> Usage:
+        if self._wanted is None or self._route.form == "count_tokens":
+            return Usage(model_calls=0)
+        said = read_usage(as_object(response).get("usage"))
+        return with_cost(said, self._trial.models.price(self._wanted.model))
+
+
+def _reported(response: Any) -> str | None:
+    return as_text(as_object(response).get("model")) or None
+
+
+async def stored(value: Any, blobs: BlobStore) -> Json:
+    """As `store_json`, with the work of large values in a thread."""
+    escaped, encoded = await to_thread.run_sync(lambda: as_json(escape(value)))
+    return escaped if len(encoded) <= INLINE_LIMIT else await blobs.put(encoded)

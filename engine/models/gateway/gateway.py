@@ -1,0 +1,262 @@
+"""One trial's gateway: who may call, what is let through, and how much of it at once."""
+
+from __future__ import annotations
+
+import hmac
+import math
+import secrets
+import socket
+from collections import Counter
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+
+import anyio
+import structlog
+from anyio import to_thread
+from anyio.abc import SocketStream
+
+from ....events.kinds import ModelCalled, WarningRaised
+from ....events.kinds.parts import Usage
+from ...errors import log_error_in
+from ...sandbox.protocol import Listener, Sandbox
+from ..endpoint import Api
+from .calls import NO_MORE, PassedCall, Wanted, read_wanted, stored
+from .http import BadRequest, ClientConnection, ClientGone, Head
+from .routes import PASSED_ON, VERSION, Target, api_of, error_body, find, key_in
+from .trial import TrialCalls
+
+PORT = 21170
+"""On a loopback that is the sandbox's own."""
+
+CONNECTIONS = 32
+"""Open at once; more wait until one of them ends."""
+
+CALLS = 4
+"""Passed on at once; more wait. Fewer than a model may get, so that no trial keeps others out."""
+
+BODY_CAP = 16 * 1024 * 1024
+HELD_CAP = 32 * 1024 * 1024
+"""Bytes of all requests that are under way."""
+
+LISTS = 200
+"""Times that a trial may ask which models there are."""
+
+REFUSALS = 50
+"""Calls past a limit, or of another model, that are told one by one."""
+
+PAUSE = 0.1
+"""Seconds before another connection is taken, when there was none to be had."""
+
+
+class Gateway:
+    """Passes a trial's calls on. It is served in each of the agent's phases."""
+
+    def __init__(self, trial: TrialCalls) -> None:
+        self._trial = trial
+        self._key = f"sk-trialog-{secrets.token_hex(24)}"
+        self._connections = anyio.Semaphore(CONNECTIONS)
+        self._calls = anyio.Semaphore(CALLS)
+        self._held = 0
+        self._lists = 0
+        self._refused: Counter[str] = Counter()
+        """By reason, all that was not passed on."""
+        self._told = 0
+        self._at_work = 0
+        self._active_at = -math.inf
+
+    def variables(self, port: int) -> dict[str, str]:
+        """What tells programs inside where to call and with which key."""
+        base = f"http://127.0.0.1:{port}"
+        found: dict[str, str] = {}
+        if "openai" in self._trial.upstream.apis:
+            url = base + VERSION
+            found |= {"OPENAI_BASE_URL": url, "OPENAI_API_BASE": url, "OPENAI_API_KEY": self._key}
+        if "anthropic" in self._trial.upstream.apis:
+            found |= {"ANTHROPIC_BASE_URL": base, "ANTHROPIC_API_KEY": self._key}
+        return found
+
+    def quiet(self) -> float:
+        """Seconds since a call was under way."""
+        return 0.0 if self._at_work else self._trial.clock.monotonic() - self._active_at
+
+    @asynccontextmanager
+    async def serving(
+        self, sandbox: Sandbox
+    ) -> AsyncGenerator[tuple[Listener | None, dict[str, str]]]:
+        """Be there while a phase of the sandbox runs; what the phase needs for it.
+
+        Calls that are under way in the end are cut off, and recorded as such.
+        """
+        async with anyio.create_task_group() as tasks:
+
+            def take(listener: socket.socket) -> None:
+                tasks.start_soon(self._serve, listener)
+
+            if sandbox.own_loopback:
+                yield Listener(PORT, take), self.variables(PORT)
+            else:  # it has this machine's network: the key keeps others out
+                listener = socket.create_server(("127.0.0.1", 0))
+                listener.setblocking(False)
+                take(listener)
+                yield None, self.variables(listener.getsockname()[1])
+            tasks.cancel_scope.cancel()
+
+    def close(self) -> None:
+        """The agent is done: tell of what was refused without a word of its own."""
+        untold = self._refused.total() - self._told
+        if untold > 0:
+            reasons = ", ".join(f"{count} {why}" for why, count in self._refused.most_common())
+            self._trial.emit(
+                WarningRaised(
+                    code="gateway_refused",
+                    message=f"the model gateway refused {self._refused.total()} requests of the "
+                    f"sandbox ({reasons})",
+                )
+            )  # fmt: skip
+
+    async def _serve(self, listener: socket.socket) -> None:
+        with listener:
+            async with anyio.create_task_group() as tasks:
+                while True:
+                    await self._connections.acquire()
+                    tasks.start_soon(self._connection, await _accepted(listener))
+
+    async def _connection(self, stream: SocketStream) -> None:
+        try:
+            async with stream:
+                await self._talk(ClientConnection(stream))
+        except ClientGone:
+            pass
+        except Exception as error:  # whatever it is, it is this connection's alone
+            if log_error_in(error) is not None:
+                raise
+            await to_thread.run_sync(_log_fault, error)
+        finally:
+            self._connections.release()
+
+    async def _talk(self, client: ClientConnection) -> None:
+        """Answer one request after the other."""
+        api: Api = "openai"
+        while True:
+            try:
+                head = await client.head()
+                if head is None:
+                    return
+                api = api_of(head.target, head.headers)
+                await self._request(client, head, api)
+            except BadRequest as bad:
+                self._refused[bad.code] += 1
+                await _refuse(client, api, bad.status, str(bad), bad.code)
+                if not client.read_whole:
+                    await client.drain()
+                    return
+            if not client.again():
+                return
+
+    async def _request(self, client: ClientConnection, head: Head, api: Api) -> None:
+        if not hmac.compare_digest(key_in(head.headers).encode(), self._key.encode()):
+            raise BadRequest(401, "this is not the key that the trial was given", "invalid_key")
+        target = find(head.method, head.target, head.headers)
+        if target is None:
+            raise BadRequest(
+                404, f"the model gateway does not pass on {head.method} {head.target[:200]}",
+                "unknown_path",
+            )  # fmt: skip
+        if target.route.api not in self._trial.upstream.apis:
+            raise BadRequest(
+                404, f"this job has no endpoint for {target.route.api}'s API", "no_endpoint"
+            )
+        taken = 0
+
+        def room(size: int) -> bool:
+            nonlocal taken
+            taken += size
+            self._held += size
+            return taken <= BODY_CAP and self._held <= HELD_CAP
+
+        try:
+            body = await client.body(room)
+            async with self._calls:
+                await self._call(client, head.headers, target, body)
+        finally:
+            self._held -= taken
+
+    async def _call(
+        self, client: ClientConnection, headers: Mapping[str, str], target: Target, body: bytes
+    ) -> None:
+        wanted = None
+        if target.route.form == "models":
+            self._lists += 1
+            if self._lists > LISTS:
+                raise BadRequest(403, "the models were listed too often", "listed_too_often")
+        else:
+            wanted = await read_wanted(body, target.route.form)
+            if (refused := self._problem(wanted, target)) is not None:
+                await self._refuse_call(client, target, wanted, *refused)
+                return
+        passed = {name: value for name, value in headers.items() if name in PASSED_ON}
+        self._at_work += 1
+        try:
+            await PassedCall(self._trial, client, target, passed, wanted).run()
+        finally:
+            self._at_work -= 1
+            self._active_at = self._trial.clock.monotonic()
+
+    def _problem(self, wanted: Wanted, target: Target) -> tuple[int, str, str] | None:
+        """Why a call is not passed on: status, message and code; null for one that is."""
+        if not self._trial.may_call(wanted.model):
+            return (
+                404,
+                f"this trial may call {self._trial.model} and not {wanted.model[:200]!r}; "
+                "--also-model allows further ones",
+                "model_not_allowed",
+            )
+        if target.route.form == "count_tokens":
+            return None
+        limit = self._trial.limit()
+        return None if limit is None else (403, limit.why, limit.category)
+
+    async def _refuse_call(
+        self, client: ClientConnection, target: Target, wanted: Wanted,
+        status: int, message: str, code: str,
+    ) -> None:  # fmt: skip
+        self._refused[code] += 1
+        if self._told < REFUSALS:
+            self._told += 1
+            trial = self._trial
+            kept = trial.conversations.new_in(wanted.request)
+            trial.emit(
+                ModelCalled(
+                    model=wanted.model[:1000], endpoint=trial.upstream.shown(target.route.api),
+                    request=await stored(kept, trial.blobs), error=f"refused: {message}",
+                    usage=Usage(model_calls=0), started_at=trial.clock.now(), latency=0.0,
+                    retries=0, purpose=target.route.purpose, failure="refused", code=code,
+                )
+            )  # fmt: skip
+        await _refuse(client, target.route.api, status, message, code)
+
+
+async def _refuse(client: ClientConnection, api: Api, status: int, message: str, code: str) -> None:
+    kind = {"content-type": "application/json", **NO_MORE}
+    await client.respond(status, error_body(api, status, message, code), kind)
+
+
+def _log_fault(error: Exception) -> None:
+    structlog.get_logger().error("a fault in the model gateway", exc_info=error)
+
+
+async def _accepted(listener: socket.socket) -> SocketStream:
+    """The next connection."""
+    while True:
+        await anyio.wait_readable(listener)
+        try:
+            connection, _ = listener.accept()
+        except BlockingIOError:
+            continue
+        except OSError as error:  # no descriptor is free, or the client is gone already
+            structlog.get_logger().info("no connection to the model gateway", why=str(error))
+            await anyio.sleep(PAUSE)
+            continue
+        connection.setblocking(False)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return await SocketStream.from_socket(connection)

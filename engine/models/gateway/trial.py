@@ -1,0 +1,70 @@
+"""What the calls of one trial share: whose they are, where they are recorded, what they may use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ....events.clock import Clock
+from ....events.kinds import TrialEvent
+from ....events.log import BlobStore
+from ..meter import Meter, Reached
+from ..models import Models
+from .requests import Conversations
+from .upstream import Upstream
+
+
+class TrialCalls:
+    """Made once a trial."""
+
+    def __init__(
+        self,
+        model: str,
+        models: Models,
+        upstream: Upstream,
+        *,
+        emit: Callable[[TrialEvent], str],
+        blobs: BlobStore,
+        clock: Clock,
+    ) -> None:
+        self.model = model
+        self.models = models
+        self.upstream = upstream
+        self.emit = emit
+        self.blobs = blobs
+        self.clock = clock
+        self.meter = Meter(models.limits, models.cost_limit)
+        self.conversations = Conversations()
+        self._begun = clock.monotonic()
+        self.reached: Reached | None = None
+        """The limit that a call was refused for."""
+
+    def may_call(self, model: str) -> bool:
+        """Whether the trial may call a model."""
+        return model == self.model or model in self.models.also
+
+    def limit(self) -> Reached | None:
+        """The limit that forbids another call; from the first on that it was asked for in vain,
+        the trial counts as ended by it."""
+        found = self.meter.reached() or self._out_of_time()
+        self.reached = self.reached or found
+        return found
+
+    def seconds(self) -> tuple[float, str]:
+        """How long a call may take, and what to say of one that takes longer."""
+        most = self.models.call_timeout
+        why = f"the endpoint did not answer within {most:g} s"
+        limit = self.models.limits.seconds
+        if limit is None:
+            return most, why
+        left = max(0.0, limit - (self.clock.monotonic() - self._begun))
+        return (left, _too_late(limit)) if left < most else (most, why)
+
+    def _out_of_time(self) -> Reached | None:
+        limit = self.models.limits.seconds
+        if limit is None or self.clock.monotonic() - self._begun < limit:
+            return None
+        return Reached(why=_too_late(limit), ended_by="max_seconds", category="max_seconds")
+
+
+def _too_late(limit: float) -> str:
+    return f"the agent may call its model for {limit:g} s, and they are over"
