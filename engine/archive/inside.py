@@ -35,10 +35,13 @@ def find_paths(
     wanted: Callable[[str], bool],
     skip: frozenset[str],
     stands_for_all: Callable[[str, str], bool] | None = None,
+    *,
+    links: bool = False,
 ) -> list[str]:
     """Wanted paths below a folder that is seen inside at `prefix`: of all but folders.
 
-    `skip` are paths inside that are passed over. `stands_for_all` says of a folder, by its place
+    With `links` every symbolic link is wanted. `skip` are paths inside that are passed over.
+    `stands_for_all` says of a folder, by its place
     and its path inside, that it is wanted or not as a file is. Raises OSError.
     """
     found: list[str] = []
@@ -51,35 +54,41 @@ def find_paths(
             if error.errno == errno.ENAMETOOLONG:  # nothing is looked for so deep
                 continue
             raise
-        for name, is_folder in listed:
+        for name, is_folder, is_link in listed:
             path = f"{prefix}{here}/{name}"
             if path in skip:
                 continue
             whole = not is_folder or (
                 stands_for_all is not None and stands_for_all(f"{top}{here}/{name}", path)
             )
-            if whole and wanted(path):
+            if whole and ((links and is_link) or wanted(path)):
                 found.append(path)
             if is_folder:
                 waiting.append(f"{here}/{name}")
     return found
 
 
-def _listed(folder: str) -> list[tuple[str, bool]]:
-    """Names in a folder and whether each is a folder; one's own is entered whatever its mode."""
+def _listed(folder: str) -> list[tuple[str, bool, bool]]:
+    """Names in a folder, whether each is a folder, and whether a link.
+
+    One's own folder is entered whatever its mode.
+    """
     try:
-        with os.scandir(folder) as entries:
-            return [(e.name, e.is_dir(follow_symlinks=False)) for e in entries]
+        return _scanned(folder)
     except PermissionError:
         mode = stat.S_IMODE(os.lstat(folder).st_mode)
         if mode & 0o500 == 0o500:
             raise
         os.chmod(folder, mode | 0o700)
         try:
-            with os.scandir(folder) as entries:
-                return [(e.name, e.is_dir(follow_symlinks=False)) for e in entries]
+            return _scanned(folder)
         finally:
             os.chmod(folder, mode)
+
+
+def _scanned(folder: str) -> list[tuple[str, bool, bool]]:
+    with os.scandir(folder) as entries:
+        return [(e.name, e.is_dir(follow_symlinks=False), e.is_symlink()) for e in entries]
 
 
 def seen(parent: int, name: bytes, cap: int) -> FileSeen:
@@ -95,9 +104,10 @@ def seen(parent: int, name: bytes, cap: int) -> FileSeen:
     if not stat.S_ISREG(mode):
         return FileSeen(kind="other")
     data = read(parent, name, cap)
+    runs = mode & 0o111 != 0
     if data is None:
-        return FileSeen(kind="file")
-    return FileSeen(kind="file", data=data, sha256=hashlib.sha256(data).hexdigest())
+        return FileSeen(kind="file", runs=runs)
+    return FileSeen(kind="file", data=data, sha256=hashlib.sha256(data).hexdigest(), runs=runs)
 
 
 def read(parent: int, name: bytes, cap: int) -> bytes | None:

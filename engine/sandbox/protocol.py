@@ -181,6 +181,8 @@ class FileSeen(msgspec.Struct, frozen=True, kw_only=True):
     """A file's bytes, or a link's target; null for a file over the cap."""
     sha256: str | None = None
     """Hex, of a file's bytes, if it is under the cap."""
+    runs: bool = True
+    """A file may be run as a program by somebody."""
 
 
 class TreeTooLarge(Exception):
@@ -243,10 +245,13 @@ class Sandbox(Protocol):
         """Paths changed outside the workspace and the mounts; null where that can't be told."""
         ...
 
-    async def changed(self, wanted: Callable[[str], bool]) -> list[str] | None:
+    async def changed(
+        self, wanted: Callable[[str], bool], *, links: bool = False
+    ) -> list[str] | None:
         """Paths outside of the mounts that are not as the image has them, sorted.
 
-        Of those that are `wanted`; of folders only those that took another one's place.
+        Of those that are `wanted`, and with `links` every symbolic link; of folders only those that
+        took another one's place.
         Null where it can't be told. Nothing runs inside meanwhile, here and in what follows.
         """
         ...

@@ -32,7 +32,8 @@ CLOSED = 0o700
 REWARD_FOLDER = "/logs/verifier"
 AGENT_FOLDER = "/logs/agent"
 ARTIFACTS_FOLDER = "/logs/artifacts"
-TOOLS_FOLDER = "/.trialog/tools"
+ENGINES_FOLDER = "/.trialog"
+TOOLS_FOLDER = f"{ENGINES_FOLDER}/tools"
 """What the engine gives the verifier to work with; empty while the agent works."""
 
 

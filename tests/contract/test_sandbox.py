@@ -786,6 +786,7 @@ async def test_changed(box: Box) -> None:
     )
     found = await box.sandbox.changed(lambda path: path.endswith("/x"))
     assert found == ["/app/a/b/x", "/app/a/x", "/app/locked/x", "/tmp/x"]
+    assert await box.sandbox.changed(lambda _: False, links=True) == ["/app/a/x"]
     _, output = await box.sh("stat -c %a locked")
     assert output == b"0\n"
 

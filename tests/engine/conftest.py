@@ -111,7 +111,9 @@ class FakeSandbox:
         """Nothing is known."""
         return None
 
-    async def changed(self, wanted: Callable[[str], bool]) -> list[str] | None:
+    async def changed(
+        self, wanted: Callable[[str], bool], *, links: bool = False
+    ) -> list[str] | None:
         """Nothing."""
         return []
 

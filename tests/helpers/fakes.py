@@ -138,7 +138,9 @@ class FakeSandbox:
         """Nothing, unless the backend was told so."""
         return self.backend.outside
 
-    async def changed(self, wanted: Callable[[str], bool]) -> list[str] | None:
+    async def changed(
+        self, wanted: Callable[[str], bool], *, links: bool = False
+    ) -> list[str] | None:
         """Nothing."""
         return []
 

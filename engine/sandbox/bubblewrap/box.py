@@ -272,10 +272,12 @@ class BubblewrapSandbox:
         await to_thread.run_sync(self._check_there)
         return await to_thread.run_sync(list_changes, self._layout)
 
-    async def changed(self, wanted: Callable[[str], bool]) -> list[str] | None:
+    async def changed(
+        self, wanted: Callable[[str], bool], *, links: bool = False
+    ) -> list[str] | None:
         """Paths in the sandbox's own folders, which began empty; see the protocol."""
         await to_thread.run_sync(self._check_there)
-        return await to_thread.run_sync(find_changed, self._layout, wanted)
+        return await to_thread.run_sync(partial(find_changed, self._layout, wanted, links=links))
 
     async def look(self, path: str, *, cap: int, in_image: bool = False) -> FileSeen:
         """What is at a path; see the protocol."""

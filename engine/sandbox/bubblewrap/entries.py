@@ -14,25 +14,34 @@ from ...archive.removal import remove_entry
 from ..protocol import FileSeen
 from .layout import Layout, is_system
 
+_VARIABLE = "/var/tmp"  # noqa: S108
 
-def find_changed(layout: Layout, wanted: Callable[[str], bool]) -> list[str]:
+
+def find_changed(
+    layout: Layout, wanted: Callable[[str], bool], *, links: bool = False
+) -> list[str]:
     """Wanted paths in them; see the sandbox's protocol. Blocks."""
     skip = frozenset([*layout.folders, *(mount.target for mount in layout.mounts)])
     found: list[str] = []
     for target, folder in layout.folders.items():
-        found += find_paths(folder, target, wanted, skip)
+        found += find_paths(folder, target, wanted, skip, links=links)
     return sorted(found)
 
 
 def look(layout: Layout, path: str, cap: int, *, in_image: bool) -> FileSeen:
     """What is at a path; the host's own system is the image. Blocks. Raises OSError."""
     try:
+        if path == _VARIABLE:
+            return FileSeen(kind="link", data=b"../tmp")  # as the layout makes it
         if is_system(path):
             with parent_of(Path("/"), path) as (parent, name):
                 return seen(parent, name, cap)
         if in_image:
             return FileSeen(kind="missing")
-        with parent_of(*_place(layout, path)) as (parent, name):
+        place, rest = _place(layout, path)
+        if not rest:
+            return FileSeen(kind="folder")
+        with parent_of(place, rest) as (parent, name):
             return seen(parent, name, cap)
     except (FileNotFoundError, NotADirectoryError):
         return FileSeen(kind="missing")

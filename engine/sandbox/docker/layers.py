@@ -42,14 +42,16 @@ class LayeredFiles:
         self._volume = volume
         self._mounts = frozenset(mounts)
 
-    def changed(self, wanted: Callable[[str], bool]) -> list[str]:
+    def changed(self, wanted: Callable[[str], bool], *, links: bool = False) -> list[str]:
         """Paths of the upper folder and of the volume; see the sandbox's protocol. Blocks."""
         found: list[str] = []
         skip = self._mounts
         if self._volume is not None:
-            found += find_paths(self._volume.source, self._volume.target, wanted, skip)
+            place = self._volume
+            found += find_paths(place.source, place.target, wanted, skip, links=links)
             skip |= {self._volume.target}
-        found += find_paths(self._layers.upper, "", wanted, skip, self._took_a_place)
+        upper = self._layers.upper
+        found += find_paths(upper, "", wanted, skip, self._took_a_place, links=links)
         return sorted(found)
 
     def _took_a_place(self, folder: str, path: str) -> bool:
@@ -133,10 +135,12 @@ class OverlayFiles:
     def __init__(self, files: LayeredFiles) -> None:
         self._files = files
 
-    async def changed(self, wanted: Callable[[str], bool]) -> list[str] | None:
+    async def changed(
+        self, wanted: Callable[[str], bool], *, links: bool = False
+    ) -> list[str] | None:
         """Changed paths; None where this process may not read them."""
         try:
-            return await to_thread.run_sync(self._files.changed, wanted)
+            return await to_thread.run_sync(partial(self._files.changed, wanted, links=links))
         except PermissionError:
             return None
 

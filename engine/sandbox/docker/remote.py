@@ -24,9 +24,14 @@ from .labels import own_labels
 LARGEST = 256 * 1024 * 1024
 """Bytes of what is put back at once."""
 
+MOST_ASKED = 2000
+"""Changed paths that are asked whether they are links."""
+
+_PACKAGES = ("/usr/", "/var/", "/lib", "/etc/", "/bin/", "/sbin/", "/opt/")
+
 
 class RemoteFiles:
-    """`workspace` is a volume's place inside, if it is one; `mounts` are passed over."""
+    """`workspace` is `workdir` where that is a volume, else null; `mounts` are passed over."""
 
     def __init__(
         self,
@@ -36,6 +41,7 @@ class RemoteFiles:
         mounts: list[str],
         workspace: str | None,
         changes: Changes,
+        workdir: str,
     ) -> None:
         self._changes = changes
         self._engine = engine
@@ -43,9 +49,12 @@ class RemoteFiles:
         self._image = image
         self._mounts = tuple(f"{mount}/" for mount in mounts)
         self._workspace = workspace
+        self._workdir = f"{workdir.rstrip('/')}/"
         self._untouched: str | None = None
 
-    async def changed(self, wanted: Callable[[str], bool]) -> list[str] | None:
+    async def changed(
+        self, wanted: Callable[[str], bool], *, links: bool = False
+    ) -> list[str] | None:
         """As the engine lists them; None where that takes it too long."""
         rows = await self._changes.rows(self._engine, self._container, self._image)
         if rows is None:
@@ -54,9 +63,22 @@ class RemoteFiles:
         found = [path for path in paths if wanted(path)]
         if self._workspace is not None:
             tar = await self._tar(self._container, self._workspace) or b""
-            found += await to_thread.run_sync(_names, tar, self._workspace, wanted)
+            found += await to_thread.run_sync(_names, tar, self._workspace, wanted, links)
+        if links:
+            found += await self._links(paths)
         folders = [path for path in found if (await self.look(path, 0)).kind == "folder"]
         return sorted(set(found) - set(folders))
+
+    async def _links(self, paths: list[str]) -> list[str]:
+        """The links among changed paths, packages' own left out: each costs a call."""
+        asked = [path for path in paths if path.startswith(self._workdir)]
+        asked += [path for path in paths if not path.startswith((self._workdir, *_PACKAGES))]
+        found: list[str] = []
+        for path in asked[:MOST_ASKED]:
+            at = await self._engine.stat(self._container, path)
+            if at is not None and at.kind == stat.S_IFLNK:
+                found.append(path)
+        return found
 
     async def look(self, path: str, cap: int, *, in_image: bool = False) -> FileSeen:
         """What is at a path."""
@@ -140,12 +162,12 @@ async def _pieces(data: bytes) -> AsyncGenerator[bytes]:
         yield data[place : place + CHUNK]
 
 
-def _names(tar: bytes, workspace: str, wanted: Callable[[str], bool]) -> list[str]:
+def _names(tar: bytes, workspace: str, wanted: Callable[[str], bool], links: bool) -> list[str]:
     found: list[str] = []
     with tarfile.open(fileobj=io.BytesIO(tar), mode="r:", errors="surrogateescape") as opened:
         for info in opened:
             path = PurePosixPath(workspace, *PurePosixPath(info.name).parts[1:])
-            if not info.isdir() and wanted(str(path)):
+            if not info.isdir() and ((links and info.issym()) or wanted(str(path))):
                 found.append(str(path))
     return found
 

@@ -292,10 +292,12 @@ class DockerSandbox:
                     self._engine, self._container, inside, self._spec.image, layers
                 )
 
-    async def changed(self, wanted: Callable[[str], bool]) -> list[str] | None:
+    async def changed(
+        self, wanted: Callable[[str], bool], *, links: bool = False
+    ) -> list[str] | None:
         """Paths that are not as the image has them; see the protocol."""
         with self._noticing():
-            return await (await self._files()).changed(wanted)
+            return await (await self._files()).changed(wanted, links=links)
 
     async def look(self, path: str, *, cap: int, in_image: bool = False) -> FileSeen:
         """What is at a path; see the protocol."""
@@ -342,6 +344,7 @@ class DockerSandbox:
                 others,
                 None if volume is None else workdir,
                 self._changes,
+                workdir,
             )
         return self._reached
 

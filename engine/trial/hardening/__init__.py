@@ -1,4 +1,5 @@
 """Putting out of the verifier's way what an agent left that could steer it.
 
-`steering` says which paths may, `contents` reads what is in them, and `harden` acts.
+`steering` says which paths may, `contents`, `git` and `links` read what is in them, `looking`
+decides on each, and `harden` acts.
 """

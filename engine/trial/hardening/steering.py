@@ -10,9 +10,12 @@ Rule = Literal[
     "library",
     "loader",
     "linker cache",
+    "linker settings",
+    "name services",
     "system folder",
     "standard module",
     "python set-up",
+    "environment settings",
     "customize",
     "pth",
     "entry points",
@@ -26,6 +29,12 @@ Rule = Literal[
     "conftest",
     "git hook",
     "git settings",
+    "git pointer",
+    "bare git settings",
+    "installer settings",
+    "installer cache",
+    "interpreter",
+    "way",
     "entrypoint",
 ]
 
@@ -53,13 +62,22 @@ _LIBRARY = re.compile(
     r"(?:ld-[^/]*\.so[^/]*|(?:libc|libm|libdl|libpthread|librt|libutil|libresolv|libnss_\w+|libtinfo"
     r"|libselinux|libpcre2?-8|libpcre|libacl|libattr|libcap|libgmp|libz|libexpat|libcrypto|libssl"
     r"|libffi|libpython3[^/]*|libreadline|libc\.musl-[^/]*)(?:-[\d.]+)?\.so[^/]*)"
+    r"|/.*/lib(?:64)?/libpython3[^/]*\.so[^/]*"
+    r"|/usr/lib(?:64)?/(?:[^/]+-linux-[^/]+/)?gconv/.+|/usr/lib/locale/[^/]+/.+"
 )
+
 _LIB_DIR = re.compile(r"/(?:usr/)?lib(?:32|64|x32)?(?:/[^/]+-linux-[^/]+)?")
 _STANDARD = re.compile(r"((?:/.*)?/lib(?:64)?/python3\.\d+)/(?!(?:site|dist)-packages)(.+)")
 _PACKAGES = re.compile(r"(.*/(?:site|dist)-packages)/(.+)")
 _PYTHON_SETUP = re.compile(
     r"/usr/(?:local/)?(?:lib(?:64)?/python3\d+\.zip|(?:bin/)?pyvenv\.cfg|bin/pybuilddir\.txt|bin/[^/]*\._pth)"
 )
+_INSTALLERS = re.compile(
+    r"/etc/(?:pip\.conf|xdg/pip/pip\.conf|uv/.+|wgetrc|curlrc|npmrc|apt/.+|dpkg/dpkg\.cfg(?:\.d/.+)?)"
+    r"|/usr/(?:local/)?(?:pip\.conf|etc/npmrc)"
+    r"|(?:/root|/home/[^/]+)/\.(?:pip/.+|config/(?:pip|uv)/.+|(?:config/)?curlrc|wgetrc|npmrc)"
+)
+_CACHES = re.compile(r"((?:/root|/home/[^/]+)/\.cache/(?:pip|uv))(?:/.*)?")
 _FOLDERS = re.compile(
     r"/(?:usr|etc|bin|sbin|lib|lib32|lib64|libx32|usr/s?bin|usr/lib(?:32|64|x32)?|usr/local"
     r"|usr/local/s?bin|usr/local/lib|(?:usr/)?lib/[^/]+-linux-[^/]+"
@@ -81,7 +99,12 @@ _ENTRY_POINTS = re.compile(r".*\.(?:dist|egg)-info(?:/entry_points\.txt)?")
 _SHADOWED = frozenset({"pytest", "_pytest", "pluggy"})
 """What would be imported in place of pytest from the folder that it is started in."""
 _PYTEST_PARTS = re.compile(r"(?:_pytest|pytest|pluggy|iniconfig)(?:\.py)?|pytest-[\d.]+\.dist-info")
-_GIT_HOOK = re.compile(r".*\.git/(?:modules/.+/)?hooks(?:/(?!.*\.sample$)[^/]+)?")
+_SERVERS_HOOKS = "pre-receive|update|post-receive|post-update|push-to-checkout"
+_GIT_HOOK = re.compile(
+    rf".*\.git/(?:modules/.+/)?hooks(?:/(?!.*\.sample$)(?!(?:{_SERVERS_HOOKS})$)[^/]+)?"
+)
+_TEMPLATE_HOOK = re.compile(r"/usr/(?:local/)?share/git-core/templates/hooks/(?!.*\.sample$)[^/]+")
+_GIT_POINTER = re.compile(r".*/\.git(?:/(?:.+/)?commondir)?")
 _GIT_SETTINGS = re.compile(r".*\.git/(?:modules/.+/)?config(?:\.worktree)?")
 _USERS_GIT_SETTINGS = re.compile(
     r"/etc/gitconfig|(?:/root|/home/[^/]+)/\.(?:gitconfig|config/git/config)"
@@ -103,11 +126,21 @@ class Surroundings(NamedTuple):
     """Folders of the image's own PATH."""
     entrypoint: str | None = None
     """A program of the image's that runs beside the verifier; empty where only that is known."""
+    interpreters: frozenset[str] = frozenset()
+    """Names of programs that run the verifier's own scripts."""
+    ways: frozenset[str] = frozenset()
+    """Folders that lead to what the engine puts into a sandbox."""
+    places: tuple[str, ...] = ()
+    """Where the verifier's own files are: no link may lead there."""
+    installs: bool = False
+    """The verifier installs packages for itself."""
 
 
 def rule_of(path: str, where: Surroundings) -> Rule | None:
     """Which rule a changed path falls under."""
     name = path.rpartition("/")[2]
+    if path in where.ways:
+        return "way"
     workspace = where.workspace.rstrip("/") + "/"
     if path.startswith(workspace):
         rule = _in_workspace(path, name, path[len(workspace) :].partition("/")[0])
@@ -119,7 +152,7 @@ def rule_of(path: str, where: Surroundings) -> Rule | None:
             return "entrypoint"
         if _CRON.fullmatch(path):
             return "cron"
-    return _program(path) or _python(path, name) or _system(path, name, where)
+    return _program(path, where) or _python(path, name) or _system(path, name, where)
 
 
 def _in_workspace(path: str, name: str, top: str) -> Rule | None:
@@ -133,16 +166,21 @@ def _in_workspace(path: str, name: str, top: str) -> Rule | None:
         return "shared settings"
     if _GIT_HOOK.fullmatch(path):
         return "git hook"
-    return "git settings" if _GIT_SETTINGS.fullmatch(path) else None
+    if _GIT_SETTINGS.fullmatch(path):
+        return "git settings"
+    if _GIT_POINTER.fullmatch(path):
+        return "git pointer"
+    return "bare git settings" if name == "config" else None
 
 
-def _program(path: str) -> Rule | None:
+def _program(path: str, where: Surroundings) -> Rule | None:
     found = _BIN.fullmatch(path)
     if found is None:
         return None
     name = found[2]
-    known = name in BASIC or name in OTHERS or name in PYTEST or _PYTHON.fullmatch(name)
-    return "program" if known else None
+    if name in BASIC or name in OTHERS or name in PYTEST or _PYTHON.fullmatch(name):
+        return "program"
+    return "interpreter" if name in where.interpreters else None
 
 
 def _python(path: str, name: str) -> Rule | None:
@@ -154,6 +192,8 @@ def _python(path: str, name: str) -> Rule | None:
         return "entry points"
     if _PYTHON_SETUP.fullmatch(path):
         return "python set-up"
+    if name == "pyvenv.cfg":
+        return "environment settings"
     packages = _PACKAGES.fullmatch(path)
     if packages is not None and _PYTEST_PARTS.fullmatch(packages[2].partition("/")[0]):
         return "pytest package"
@@ -166,6 +206,10 @@ def _python(path: str, name: str) -> Rule | None:
 def _system(path: str, name: str, where: Surroundings) -> Rule | None:
     if path == "/etc/ld.so.cache":
         return "linker cache"
+    if path == "/etc/ld.so.conf" or path.startswith("/etc/ld.so.conf.d/"):
+        return "linker settings"
+    if path == "/etc/nsswitch.conf":
+        return "name services"
     if path == "/etc/ld.so.preload" or re.fullmatch(r"/etc/ld-musl-[^/]*\.path", path):
         return "loader"
     if _FOLDERS.fullmatch(path):
@@ -178,6 +222,12 @@ def _system(path: str, name: str, where: Surroundings) -> Rule | None:
         return "start-up file"
     if _USERS_GIT_SETTINGS.fullmatch(path):
         return "git settings"
+    if _TEMPLATE_HOOK.fullmatch(path):
+        return "git hook"
+    if _INSTALLERS.fullmatch(path):
+        return "installer settings"
+    if where.installs and _CACHES.fullmatch(path):
+        return "installer cache"
     if (name == "conftest.py" or name in PYTEST_SETTINGS) and not _SHIPPED.fullmatch(path):
         return "conftest" if name == "conftest.py" else "pytest settings"
     if name in SHARED_SETTINGS and where.workspace.startswith(path.rpartition("/")[0] + "/"):
@@ -229,12 +279,18 @@ def top_of(path: str, rule: Rule, where: Surroundings) -> str:
         return f"{workspace}/{path[len(workspace) + 1 :].partition('/')[0]}"
     if rule == "entry points" and path.endswith("/entry_points.txt"):
         return path.rpartition("/")[0]
-    return path
+    cache = _CACHES.fullmatch(path) if rule == "installer cache" else None
+    return path if cache is None else cache[1]
 
 
 def is_programs_folder(path: str) -> bool:
     """Whether a folder of the system's is put back when another one took its place."""
     return not path.startswith(("/root", "/home", "/etc")) and not path.endswith("-packages")
+
+
+def is_system_library_folder(path: str) -> bool:
+    """Whether the linker looks there in any image."""
+    return _LIB_DIR.fullmatch(path) is not None or path in ("/usr/local/lib", "/usr/local/lib64")
 
 
 def standard_name(path: str) -> str | None:

@@ -9,9 +9,14 @@ from anyio import to_thread
 from ....events.log import BlobStore
 from ...sandbox.protocol import Image, Sandbox
 from ...verifier.protected.asking import texts_of
-from ..folders import TamperUncleared
+from ..folders import ENGINES_FOLDER, REWARD_FOLDER, TamperUncleared, TrialFolders
+from .contents import programs_of
 from .harden import Hardened, harden
 from .steering import Surroundings
+
+_PHASES_FOLDER = "/.trialog-phase"
+_WAYS = frozenset({"/logs", ENGINES_FOLDER})
+_INSTALLS = (b"uv ", b"uvx", b"pip install")
 
 
 async def clear_the_way(
@@ -23,13 +28,18 @@ async def clear_the_way(
     TamperUncleared, with what was found until then, when something can't be put back: then
     nothing may be graded. Raises SandboxGone.
     """
-    where = Surroundings(
-        workspace=workspace,
-        path=tuple(part.rstrip("/") for part in (image.path or "").split(":") if part),
-        entrypoint=(image.entrypoint_program or "") if image.entrypoint else None,
-    )
     try:
         texts = await to_thread.run_sync(lambda: list(texts_of(verifier)))
+        folders = TrialFolders(verifier, workspace=workspace)
+        where = Surroundings(
+            workspace=workspace,
+            path=tuple(part.rstrip("/") for part in (image.path or "").split(":") if part),
+            entrypoint=(image.entrypoint_program or "") if image.entrypoint else None,
+            interpreters=programs_of(texts),
+            ways=_WAYS,
+            places=(REWARD_FOLDER, *folders.verifier_targets, ENGINES_FOLDER, _PHASES_FOLDER),
+            installs=any(word in text for text in texts for word in _INSTALLS),
+        )
         return await harden(sandbox, where, texts, blobs)
     except OSError as error:
         raise TamperUncleared(str(error.filename or workspace), str(error)) from error

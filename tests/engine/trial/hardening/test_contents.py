@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trialog.engine.trial.hardening import contents
+from trialog.engine.trial.hardening import contents, git
 
 
 def test_pth() -> None:
@@ -72,9 +72,9 @@ def test_ini_files() -> None:
 def test_git_settings() -> None:
     """Settings by which git runs programs go; others stay."""
     text = b"[core]\n\tbare = false\n\thooksPath = /x\n\tFSMonitor=/y\n[user]\n\tname = fsmonitor\n"
-    left = contents.without_git_hooks(text)
+    left = git.without_programs(text)
     assert left == b"[core]\n\tbare = false\n[user]\n\tname = fsmonitor\n"
-    assert contents.without_git_hooks(left) is None
+    assert git.without_programs(left) is None
 
 
 def test_accounts() -> None:
@@ -122,8 +122,33 @@ def test_linkers_cache() -> None:
     assert contents.redirects(cache(system, ("libtinfo.so.6", "/opt/libtinfo.so.6")))
     assert contents.redirects(cache(("libc.so.6", "/opt/innocent")))
     assert contents.redirects(b"nonsense")
+    libz = ("libz.so.1", "/usr/local/lib/libz.so.1")
+    assert contents.redirects(cache(system, libz), cache(system, ("libz.so.1", "/lib/libz.so.1")))
+    assert not contents.redirects(cache(system, libz), cache(system, libz)), "as the image has it"
+    assert not contents.redirects(cache(system, libz), cache(system)), "no program of the image's"
     if shutil.which("ldconfig", path="/sbin:/usr/sbin") and Path("/etc/ld.so.cache").exists():
         assert not contents.redirects(Path("/etc/ld.so.cache").read_bytes())
+
+
+def test_linkers_settings() -> None:
+    """The folders that a part of its settings names; null where it goes on elsewhere."""
+    text = b"# x\n/opt/one\n/opt/two=libc6 # y\ninclude /etc/ld.so.conf.d/*.conf\n"
+    assert contents.library_folders(text) == ["/opt/one", "/opt/two"]
+    assert contents.library_folders(b"include /opt/more.conf\n") is None
+
+
+def test_services() -> None:
+    """Names are looked up by libraries of the system's; any other is strange."""
+    assert not contents.names_strange_services(
+        b"passwd: files systemd # evil\nhosts: files mdns4_minimal [NOTFOUND=return] dns\n"
+    )
+    assert contents.names_strange_services(b"passwd: evil files\n")
+
+
+def test_programs_of_scripts() -> None:
+    """What the first line of a script names, also through env."""
+    scripts = [b"#!/usr/bin/env -S uv run\nx", b"#!/usr/bin/perl -w\n", b"echo node\n"]
+    assert contents.programs_of(scripts) == {"env", "uv", "run", "perl"}
 
 
 @given(st.binary(max_size=200))

@@ -79,6 +79,24 @@ SITE = "/usr/local/lib/python3.12/site-packages"
         ("/srv/app/.git/config", "git settings"),
         ("/srv/app/venv/bin/python3", "program"),
         ("/srv/app/bash", None),
+        ("/usr/local/lib/libpython3.12.so.1.0", "library"),
+        ("/opt/conda/lib/libpython3.12.so.1.0", "library"),
+        ("/usr/lib/x86_64-linux-gnu/gconv/gconv-modules.cache", "library"),
+        ("/usr/lib/locale/C.utf8/LC_CTYPE", "library"),
+        ("/usr/lib/locale/locale-archive", None),
+        ("/etc/ld.so.conf.d/x.conf", "linker settings"),
+        ("/etc/nsswitch.conf", "name services"),
+        ("/opt/venv/pyvenv.cfg", "environment settings"),
+        ("/srv/app/.git", "git pointer"),
+        ("/srv/app/.git/commondir", "git pointer"),
+        ("/srv/app/config", "bare git settings"),
+        ("/srv/app/x.git/hooks/post-receive", None),
+        ("/srv/app/x.git/hooks/update.py", "git hook"),
+        ("/usr/share/git-core/templates/hooks/post-checkout", "git hook"),
+        ("/etc/apt/apt.conf.d/99", "installer settings"),
+        ("/root/.config/uv/uv.toml", "installer settings"),
+        ("/root/.cache/uv/x", None),
+        ("/usr/bin/node", None),
     ],
 )
 def test_rules(path: str, rule: str | None) -> None:
@@ -93,6 +111,15 @@ def test_beside_an_entrypoint() -> None:
         assert rule_of(path, where) == "cron"
     assert rule_of("/usr/local/bin/start.sh", where) == "entrypoint"
     assert rule_of("/usr/local/bin/start.sh", WHERE) is None
+
+
+def test_what_the_verifier_runs() -> None:
+    """A program that runs the verifier's scripts counts, and caches where it installs packages."""
+    where = WHERE._replace(interpreters=frozenset({"node"}), installs=True, ways=frozenset({"/l"}))
+    assert rule_of("/usr/bin/node", where) == "interpreter"
+    assert rule_of("/root/.cache/uv/x/y", where) == "installer cache"
+    assert top_of("/root/.cache/uv/x/y", "installer cache", where) == "/root/.cache/uv"
+    assert rule_of("/l", where) == "way"
 
 
 def test_what_is_put_back_as_one() -> None:
