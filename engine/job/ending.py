@@ -7,7 +7,7 @@ from typing import cast
 
 import msgspec
 
-from ...events.errors import said
+from ...events.errors import BlobAltered, BlobMissing, said
 from ...events.kinds import (
     AgentFailed,
     SandboxRemoved,
@@ -113,6 +113,9 @@ def fault(state: TrialState, error: Exception) -> list[TrialEvent]:
     error = alone(error)
     category = "host_failed" if isinstance(error, OSError) else "engine_fault"
     what = f"{type(error).__name__}: {said(error)}"
+    if isinstance(error, BlobMissing | BlobAltered):
+        category = "blob_missing" if isinstance(error, BlobMissing) else "blob_altered"
+        what = said(error)
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
         what = f"the disk is full: {said(error)}"
     continues = state.started is not None and state.started.continues is not None

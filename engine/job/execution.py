@@ -16,7 +16,7 @@ import structlog
 from anyio import to_thread
 from msgspec.structs import replace
 
-from ...events.errors import EventInvalid, LogError
+from ...events.errors import BlobAltered, BlobMissing, EventInvalid, LogError
 from ...events.kinds import (
     AgentFailed,
     AgentStarted,
@@ -75,7 +75,8 @@ async def execute(
     """Run, grade or finish one execution as planned; its files are written when it ends.
 
     `slot` is given back as soon as the agent's work is saved.
-    A fault of one trial's ends that trial and no other; only the log's own errors are raised.
+    A fault of one trial's ends that trial and no other, and so do stored bytes that are gone; only
+    the log's other errors are raised.
     """
     state = TrialState()
     if planned.same_stream:
@@ -92,6 +93,8 @@ async def execute(
         with anyio.move_on_after(CLOSING_SEC, shield=True):
             await execution.cut_off()
         raise
+    except (BlobMissing, BlobAltered) as error:
+        await execution.tell(*fault(execution.record.state, error))
     except LogError as error:
         if not isinstance(error, EventInvalid):
             raise

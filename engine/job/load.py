@@ -8,10 +8,13 @@ from typing import cast
 import msgspec
 
 from ...events.codec import decode_or_none
+from ...events.errors import BlobAltered
 from ...events.kinds import JobEvent, TrialScheduled
 from ...events.log import EventLog
 from ..errors import CommandRefused
 from ..trial.load import load_trial
+from ..trial.record import stream_of as trial_stream
+from ..trial.work import find_saved_work
 from . import state as job_state
 from .config import config_of
 from .plan import Execution, PlannedSlot, forget, plan_slot
@@ -47,6 +50,38 @@ async def load_execution(
         pruned=saved is not None and saved.archive.blob in job.pruned,
         asking=asking,
     )
+
+
+async def _lost_work(log: EventLog, trial: str | None) -> str | None:
+    """What of a trial's saved work is not in the blob store as it was, in words.
+
+    Bytes are read only where an earlier resume found that they had been altered.
+    """
+    assert trial is not None
+    state = await load_trial(log, trial)
+    if state.episode:
+        return None
+    try:
+        work = await find_saved_work(log, trial_stream(trial))
+    except CommandRefused:
+        return None  # the trial says so itself
+    altered = state.unscored is not None and state.unscored.category == "blob_altered"
+    saved = work.artifacts.artifacts if work.artifacts else []
+    for ref in [work.archive, *(artifact.blob for artifact in saved)]:
+        if not await log.blobs.has(ref):
+            return f"blob {ref.blob} of its saved work is missing"
+        if altered:
+            try:
+                await log.blobs.check(ref)
+            except BlobAltered:
+                return f"blob {ref.blob} of its saved work was altered"
+    return None
+
+
+def _without(execution: Execution, trial: str | None, lost: str) -> Execution:
+    if execution.scheduled.trial != trial:
+        return execution
+    return msgspec.structs.replace(execution, lost=lost)
 
 
 class JobPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,7 +121,11 @@ async def plan(log: EventLog, job: JobState, only: str | None) -> JobPlan:
             sandbox = execution.state.sandbox
             if sandbox is not None and sandbox.image_digest is not None:
                 images[slot.task] = sandbox.image_digest
-        planned.append(plan_slot(slot, tries, only, cancelled=job.cancelled))
+        decided = plan_slot(slot, tries, only, cancelled=job.cancelled)
+        if decided.action == "grade" and (lost := await _lost_work(log, decided.trial)):
+            tries = [_without(one, decided.trial, lost) for one in tries]
+            decided = plan_slot(slot, tries, only, cancelled=job.cancelled)
+        planned.append(decided)
         executions[key] = tries
         if planned[-1].action in ("keep", "leave"):
             executions[key] = [forget(execution) for execution in tries]

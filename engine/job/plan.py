@@ -23,6 +23,8 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     abandoned: bool = False
     pruned: bool = False
     """Its saved workspace was given up."""
+    lost: str | None = None
+    """What of its saved work can't be had any more."""
     asking: list[str] = []
     """Verifiers of its task whose checks may ask the apps."""
 
@@ -170,7 +172,8 @@ def _unfinished(slot: Slot, last: Execution, trial: str) -> PlannedSlot:
     if stage >= Stage.JUDGED or last.state.agent_failed is not None:
         return planned("finish", "all verdicts are in; only the end is missing", True)
     if stage < Stage.STOPPED:
-        if last.state.started is not None and last.state.started.continues is not None:
+        continues = last.state.started is not None and last.state.started.continues is not None
+        if continues and last.lost is None:
             return planned("grade", "cut off while its saved work was being graded", True)
         return planned(
             "run", f"cut off at stage {stage.name.lower()}, before work was saved", False
@@ -194,6 +197,8 @@ def _not_gradable(execution: Execution) -> str | None:
     continues = state.started is not None and state.started.continues is not None
     if execution.pruned:
         return "its saved workspace was pruned"
+    if execution.lost is not None:
+        return execution.lost
     if state.workspace is None:
         return None if continues else "its workspace was not saved"
     if state.kept_running:

@@ -280,7 +280,7 @@ ATTACKS = {
         works="docker", named="docker",
     ),
     "settings of pip's": Attack(
-        "mkdir -p ~/.config/pip; printf '[global]\\nfind-links = /app\\n' > ~/.config/pip/pip.conf",
+        "mkdir -p ~/.config/pip; printf '[global]\\ncert = /app/evil\\n' > ~/.config/pip/pip.conf",
         "/root/.config/pip/pip.conf", CHECK + f"grep -q /app ~/.config/p*/p* && {WIN}",
     ),
     "settings of apt's": Attack(
