@@ -7,7 +7,6 @@ way: values as they were recorded, redacted ones included.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from copy import deepcopy
 from typing import Any, Literal, cast
 
 import msgspec
@@ -30,7 +29,7 @@ from ..events.kinds import (
 )
 from ..events.kinds.parts import AppState, StateChange
 from ..events.values import BlobRef, Json, unescape
-from .patch import apply_patch
+from .patch import apply_patch, copied
 from .texts import full_text, full_value, reference
 
 
@@ -182,7 +181,7 @@ class EpisodeFold:
         if change.patch is None:
             return _stored(_full(change), blobs)
         # Patching changes the tree, and the steps before keep theirs.
-        return apply_patch(deepcopy(self._states[name]), change.patch)
+        return apply_patch(copied(self._states[name]), change.patch)
 
     def _earn(
         self, given: StepRewarded | HindsightCredited, source: Literal["step", "hindsight"]

@@ -17,6 +17,13 @@ class PatchError(ValueError):
     """A patch does not fit the value that it is applied to."""
 
 
+def copied(value: Json) -> Json:
+    """A copy of a JSON value, so that patching one leaves the other as it is."""
+    if isinstance(value, dict | list):
+        return msgspec.json.decode(msgspec.json.encode(value))
+    return value
+
+
 def apply_patch(value: Json, patch: Sequence[Json]) -> Json:
     """The patched value; containers inside `value` are changed in place."""
     holder: list[Json] = [value]
@@ -32,13 +39,13 @@ def _apply(holder: list[Json], operation: dict[str, Json]) -> None:
     path: str = operation["path"]
     match operation["op"]:
         case "add":
-            _insert(holder, path, _fresh(operation["value"]))
+            _insert(holder, path, copied(operation["value"]))
         case "remove":
             _take(holder, path)
         case "replace":
             parent, key = _place(holder, path)
             parent[key]  # must be there
-            parent[key] = _fresh(operation["value"])
+            parent[key] = copied(operation["value"])
         case "move":
             source: str = operation["from"]
             if path.startswith(f"{source}/"):
@@ -46,7 +53,7 @@ def _apply(holder: list[Json], operation: dict[str, Json]) -> None:
             _insert(holder, path, _take(holder, source))
         case "copy":
             parent, key = _place(holder, operation["from"])
-            _insert(holder, path, _fresh(parent[key]))
+            _insert(holder, path, copied(parent[key]))
         case "test":
             parent, key = _place(holder, path)
             if not _equal(parent[key], operation["value"]):
@@ -110,13 +117,6 @@ def _equal(a: Json, b: Json) -> bool:
         ours, theirs = cast("Sequence[Json]", a), cast("Sequence[Json]", b)
         return len(ours) == len(theirs) and all(map(_equal, ours, theirs))
     return bool(a == b)
-
-
-def _fresh(value: Json) -> Json:
-    """A copy, so that later operations change neither the patch nor what was copied."""
-    if isinstance(value, dict | list):
-        return msgspec.json.decode(msgspec.json.encode(value))
-    return value
 
 
 def _shown(operation: Json) -> str:

@@ -10,6 +10,7 @@ from ..events.checking import ChainCheck, check_chain
 from ..events.codec import decode
 from ..events.envelope import RecordedEvent
 from ..events.errors import LogCorrupt, LogError
+from ..events.gathered import Reads
 from ..events.kinds import TrialStarted
 from ..events.kinds.parts import Continues
 from ..events.log import BlobStore, EventLog
@@ -33,7 +34,7 @@ MAX_CONTINUED = 100
 
 
 async def read_trial(
-    log: EventLog, trial: str, *, until: int | None = None, verify: bool = False
+    log: Reads, trial: str, *, until: int | None = None, verify: bool = False
 ) -> list[RecordedEvent]:
     """A trial's events, after those of the execution that it goes on from.
 
@@ -45,7 +46,7 @@ async def read_trial(
 
 
 async def _with_earlier(
-    log: EventLog, events: list[RecordedEvent], *, verify: bool
+    log: Reads, events: list[RecordedEvent], *, verify: bool
 ) -> list[RecordedEvent]:
     """A trial's own events, after those of the execution that it goes on from."""
     if verify:

@@ -13,6 +13,7 @@ import anyio
 from anyio import to_thread
 
 from ...events.clock import RandomIds, SystemClock
+from ...events.gathered import GatheredReads
 from ...events.kinds import TrialScheduled
 from ...events.log import EventLog
 from ...projections.writer import JobFiles
@@ -173,7 +174,7 @@ async def _work(
         judging = _judging(session, log, calling, stack)
         yield _Work(
             verifier,
-            Tools(log=log, hooks=hooks, judging=judging),
+            Tools(log=log, reads=GatheredReads(log), hooks=hooks, judging=judging),
             chosen_trials(name, found.trials, tasks),
             tasks,
         )

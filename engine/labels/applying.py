@@ -83,7 +83,7 @@ async def apply_verifier(
 
 async def _refuse(tools: Tools, label: Label, trials: Sequence[TrialScheduled]) -> None:
     async def known(scheduled: TrialScheduled) -> StoredTrial | None:
-        events = await read_trial(tools.log, scheduled.trial)
+        events = await read_trial(tools.reads, scheduled.trial)
         return await stored_trial(scheduled.trial, events, label.verifier, None, tools.log.blobs)
 
     found: list[StoredTrial] = []
@@ -107,7 +107,7 @@ async def _apply_one(
 ) -> AppliedTo:
     stream, version = f"trial/{scheduled.trial}", -1
     for _ in range(ATTEMPTS):
-        trial = await read_stored_trial(tools.log, scheduled, verifier.name, tasks)
+        trial = await read_stored_trial(tools, scheduled, verifier.name, tasks)
         if isinstance(trial, str):
             tried = Tried(trial=scheduled.trial, task=scheduled.slot.task, problem=trial)
             return AppliedTo(tried=tried, version=label.version, appended=0)

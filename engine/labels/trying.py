@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from ...events.errors import LogError
+from ...events.gathered import Reads
 from ...events.kinds import JudgeSampled, TrialScheduled
 from ...events.log import EventLog
 from ...projections.source import read_trial
@@ -24,6 +25,8 @@ class Tools(msgspec.Struct, frozen=True, kw_only=True):
     """What verifiers are run with."""
 
     log: EventLog
+    reads: Reads
+    """Of the same log, for many trials at once."""
     hooks: Hooks
     judging: Judging
 
@@ -64,7 +67,7 @@ async def try_verifier(
     """Try the verifier on each trial; `tell` is called in their order."""
 
     async def one(scheduled: TrialScheduled) -> Tried:
-        trial = await read_stored_trial(tools.log, scheduled, verifier.name, tasks)
+        trial = await read_stored_trial(tools, scheduled, verifier.name, tasks)
         if isinstance(trial, str):
             return Tried(trial=scheduled.trial, task=scheduled.slot.task, problem=trial)
         return await try_one(tools, verifier, trial)
@@ -73,14 +76,14 @@ async def try_verifier(
 
 
 async def read_stored_trial(
-    log: EventLog, scheduled: TrialScheduled, verifier: str, tasks: dict[str, JobTask | None]
+    tools: Tools, scheduled: TrialScheduled, verifier: str, tasks: dict[str, JobTask | None]
 ) -> StoredTrial | str:
     """A trial as the log has it, or why it can't be had."""
     task = tasks.get(scheduled.slot.task)
     try:
-        events = await read_trial(log, scheduled.trial)
+        events = await read_trial(tools.reads, scheduled.trial)
         trial = await stored_trial(
-            scheduled.trial, events, verifier, task.data if task else None, log.blobs
+            scheduled.trial, events, verifier, task.data if task else None, tools.log.blobs
         )
     except LogError as error:
         return str(error)

@@ -22,6 +22,7 @@ from ...events.errors import (
     VersionConflict,
     said,
 )
+from ...events.gathered import GatheredReads
 from ...events.kinds import (
     RegradeFailed,
     RegradeFinished,
@@ -226,7 +227,7 @@ class Running:
         """The trial as the log has it, with its episode where it is graded on that."""
         data = context.data(self._tasks[trial])
         try:
-            events = await read_trial(context.log, trial)
+            events = await read_trial(context.reads, trial)
             blobs: dict[str, bytes] = {}
             if data is not None:
                 naming = [event for event in events if '"$blob"' in event.data]
@@ -334,7 +335,8 @@ class Running:
             yield Context(
                 job=self.job, folder=self.folder, scratch=scratch, config=config, log=log,
                 log_id=services.log_id, backend=services.backend, clock=services.clock,
-                ids=services.ids, environ=environ, verifier_env={**sealed, **given},
+                ids=services.ids, reads=GatheredReads(log), environ=environ,
+                verifier_env={**sealed, **given},
                 reaper=removal, redactor=redactor, planned=self.planned,
                 finished=self.progress.finished, pruned=frozenset(self.progress.state.pruned),
                 gone=self._missing(), scripts=scripts, episodes=episodes, hooks=hooks,
