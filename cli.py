@@ -259,6 +259,12 @@ def run(
         str | None,
         typer.Option("--from", metavar="JOB", help="Take an earlier job's configuration."),
     ] = None,
+    replay_models: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JOB", help="Answer models from the recorded calls of a job; none is called."
+        ),
+    ] = None,
     jobs_dir: JobsDir = None,
     log: Log = None,
     json: Json = False,
@@ -283,6 +289,7 @@ def run(
         "max_turns": max_turns, "max_seconds": max_seconds, "max_tokens": max_tokens,
         "max_cost": max_cost, "prices": read_prices(prices) if prices else None,
         "model_gateway": model_gateway and model_gateway.value, "also_models": also_model,
+        "replay_models": replay_models,
     }  # fmt: skip
     return _await(
         run_trials, _request(json, verbose, log, jobs_dir), tasks or [], given,

@@ -208,6 +208,10 @@ WARNINGS: dict[str, Code] = {
         "The verifier was moved to a sandbox of its own, and the task declares no artifacts.",
         "Declare under artifacts what the test reads outside the workspace.",
     ),
+    "replay_shorter": Code(
+        "A replayed trial ended with fewer model calls than the recorded one made.",
+        "See how the agent ended: another limit or deadline, or a tool that gave something else.",
+    ),
     "judge_model_changed": Code(
         "A judge's model called itself by different names, so its samples are of different judges.",
         "Name an exact version as the verifier's model, not an alias that moves.",
@@ -392,6 +396,13 @@ CATEGORIES: dict[str, Category] = {
     "model_rejected": Category(
         "The endpoint won't take the agent's request.",
         "Read the error; a parameter may not fit the model.",
+        "user",
+    ),
+    "replay_differs": Category(
+        "A replayed trial asked its model, or a judge, something else than the recorded trial did, "
+        "so the record has no answer to it.",
+        "Compare the two requests in the trial's replay/ folder; run without --replay-models to "
+        "call the model.",
         "user",
     ),
     "sandbox_failed": Category(

@@ -115,6 +115,8 @@ JOB_DOCUMENTS = (
 
 CONSOLE = "verifier/test-stdout.txt"
 ARTIFACTS = "artifacts"
+REPLAY = "replay"
+"""The two requests that differ first, of a trial that replays another."""
 ELSEWHERE = ("reviews",)
 """Folders of a job that other projections own."""
 
@@ -193,12 +195,18 @@ def job_files(fold: SummaryFold) -> Files:
 
 
 def _copies(view: TrialView, problems: list[Problem]) -> list[Copy]:
-    """Console output and artifacts. A path that is no plain one below artifacts/ is a problem."""
+    """Console output, requests that differ, and artifacts, of which a path that is no plain one
+    is a problem."""
     copies: dict[str, Copy] = {}
     for part in view.grading.values():
         graded: VerifierScored | VerifierFailed | None = part.scored or part.failed
         if graded is not None and graded.verifier_kind == "script" and graded.output is not None:
             copies[CONSOLE] = Copy(CONSOLE, graded.output.blob)
+    if (differs := view.difference) is not None:
+        requests = {"request.json": differs.request_now, "recorded.json": differs.request_recorded}
+        for name, blob in requests.items():
+            if blob is not None:
+                copies[f"{REPLAY}/{name}"] = Copy(f"{REPLAY}/{name}", blob)
     for artifact in view.artifacts.artifacts if view.artifacts else ():
         path = f"{ARTIFACTS}/{artifact.path}"
         if is_plain(artifact.path):

@@ -16,7 +16,7 @@ from ..events.kinds import (
     TrialScored,
     TrialUnscored,
 )
-from ..events.kinds.parts import Continues
+from ..events.kinds.parts import Continues, Replays
 from ..events.values import Json, Text
 from .document import total, total_seconds
 from .grading import NO_REWARD, NO_REWARD_CATEGORY, VerifierResult, verifier_results
@@ -110,6 +110,23 @@ class LogPlace(msgspec.Struct, frozen=True, gc=False):
     hash: str
 
 
+class FirstDifference(msgspec.Struct, frozen=True, gc=False):
+    """The first part of a request that is not as recorded; null where one side does not have it."""
+
+    call: int
+    path: str
+    recorded: str | None
+    now: str | None
+
+
+class Replay(msgspec.Struct, frozen=True, gc=False):
+    """The recorded trial that answered the model calls; and where the calls differ, if they do."""
+
+    job: str
+    trial: str
+    difference: FirstDifference | None
+
+
 class Result(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """result.json; docs/files.md explains every field."""
 
@@ -154,6 +171,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     timing: Timing
     continues: LogPlace | None
     log: LogPlace
+    replay: Replay | msgspec.UnsetType = msgspec.UNSET
+    """Only there for a trial that replays another."""
 
 
 def result(view: TrialView) -> Result | None:
@@ -221,7 +240,14 @@ def result(view: TrialView) -> Result | None:
         timing=_timing(view),
         continues=_continues(started.continues),
         log=LogPlace(finish.stream, finish.version, finish.hash),
+        replay=msgspec.UNSET if started.replays is None else _replay(started.replays, view),
     )
+
+
+def _replay(of: Replays, view: TrialView) -> Replay:
+    found = view.difference
+    first = FirstDifference(found.call, found.path, found.recorded, found.now) if found else None
+    return Replay(of.job, of.trial, first)
 
 
 def answer(view: TrialView) -> Json | None:

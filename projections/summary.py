@@ -112,6 +112,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     separate_verifiers: TasksNamed
     usage: UsageTotal
     wall_seconds: float | None
+    replays: str | msgspec.UnsetType = msgspec.UNSET
+    """Only there for a job whose models were answered by another one's record."""
 
 
 class TrialSum(msgspec.Struct, frozen=True, gc=False):
@@ -279,6 +281,7 @@ class SummaryFold:
                 and (execution.known.standing is not None or execution.abandoned)
             ]),
             wall_seconds=self._sessions.wall_seconds(),
+            replays=self.started.replays or msgspec.UNSET,
         )  # fmt: skip
 
     def regrade_summary(self) -> RegradeSummary | None:

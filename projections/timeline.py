@@ -35,6 +35,7 @@ def describe(event: kinds.Event) -> str:
         case kinds.JobStarted():
             return (
                 f"job {event.job} began: {_n(event.slots, 'slot')}, {_n(len(event.tasks), 'task')}"
+                + (f", models answered from job {event.replays}" if event.replays else "")
             )
         case kinds.TrialScheduled():
             why = _because(event.reason)
@@ -75,7 +76,8 @@ def describe(event: kinds.Event) -> str:
             return f"the engine failed in {event.where} ({event.category}): {shown(event.error)}"
         case kinds.TrialStarted():
             after = f", going on from {event.continues.stream}" if event.continues else ""
-            return f"{_slot(event.slot)}, execution {event.execution}{after}"
+            replayed = f", replaying trial {event.replays.trial}" if event.replays else ""
+            return f"{_slot(event.slot)}, execution {event.execution}{after}{replayed}"
         case kinds.SandboxStarted():
             image = event.image or "the host's system"
             return (
@@ -151,7 +153,8 @@ def describe(event: kinds.Event) -> str:
         case kinds.ModelCalled():
             used = event.usage
             tokens = f"{_known(used.input_tokens)} tokens in, {_known(used.output_tokens)} out"
-            return f"{event.model}: {tokens}, {_time(event.latency)}{_failed(event.error)}"
+            took = "from the record" if event.replayed else _time(event.latency)
+            return f"{event.model}: {tokens}, {took}{_failed(event.error)}"
         case kinds.AgentMessage():
             return f"{event.role}: {shown(event.text)}"
         case kinds.AppQueried():

@@ -75,7 +75,7 @@ from ..events.kinds import (
     WorkspaceHardened,
     WorkspaceSaved,
 )
-from ..events.kinds.parts import Usage
+from ..events.kinds.parts import RequestDifference, Usage
 from ..events.values import Text
 
 Episode: TypeAlias = EnvironmentReset | ActionTaken | ModelCalled | AgentMessage
@@ -136,6 +136,8 @@ class TrialView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     agent_started: AgentStarted | None
     agent_end: AgentFinished | AgentFailed | None
     episode_end: EpisodeEnded | None
+    difference: RequestDifference | None
+    """Where a replay first asked a model something else than its record has."""
     usages: tuple[Usage, ...]
     inherited: int
     """How many of `usages` belong to the execution that this one goes on from."""
@@ -195,6 +197,7 @@ class TrialFold:
         self._agent_started: AgentStarted | None = None
         self._agent_end: AgentFinished | AgentFailed | None = None
         self._episode_end: EpisodeEnded | None = None
+        self._difference: RequestDifference | None = None
         self._usages: list[Usage] = []
         self._inherited = 0
         self._steps = 0
@@ -258,6 +261,7 @@ class TrialFold:
             agent_started=self._agent_started,
             agent_end=self._agent_end,
             episode_end=self._episode_end,
+            difference=self._difference,
             usages=tuple(self._usages),
             inherited=self._inherited,
             steps=self._steps,
@@ -300,6 +304,7 @@ class TrialFold:
                 return  # frozen
             case ModelCalled():
                 self._usages.append(payload.usage)
+                self._difference = self._difference or payload.difference
                 self._remember(event, payload)
             case AgentMessage() | EnvironmentReset():
                 self._remember(event, payload)
@@ -346,6 +351,7 @@ class TrialFold:
                 self._enter(event, payload)
             case VerifierFailed():
                 self._grade(payload.verifier, failed=payload, scored=None)
+                self._difference = self._difference or payload.difference
                 self._verifier.append(payload.duration)
             case HumanReviewRequested():
                 self._grade(payload.verifier, requested=payload)

@@ -172,7 +172,11 @@ def unscored_lines(trials: Iterable[TrialEnded], folder: str) -> list[str]:
                 then = f"`trialog explain {category}`; then {then}"
         else:
             why = f"the verifier itself failed ({category})"
+            if category == "replay_differs":
+                why = f"a judge is asked something else than in the record ({category})"
             then = f"mend the test; `trialog regrade {shlex.quote(folder)}` then grades it again"
+            if category == "replay_differs":
+                then = _compare(folder, group[0])
         lines.append(f"  {len(group)} unscored: {why}: {_names(group)}")
         lines.append(f"      next: {then}")
     return lines
@@ -188,9 +192,16 @@ def errored_lines(trials: Iterable[TrialEnded], folder: str) -> list[str]:
         then = f"`trialog resume {shlex.quote(folder)}{only}` runs {it} again"
         if category == "limits_refused":  # the job keeps its own tasks: it would refuse again
             then = "lower the limits, or run without --strict-limits"
+        if category == "replay_differs":
+            then = _compare(folder, group[0])
         lines.append(f"  {len(group)} errored: {_meaning(category)}: {_names(group)}")
         lines.append(f"      next: {then}")
     return lines
+
+
+def _compare(folder: str, trial: TrialEnded) -> str:
+    place = shlex.quote(f"{folder}/{trial.trial}/replay")
+    return f"compare recorded.json with request.json in {escaped(place)}"
 
 
 def separate_lines(summary: Mapping[str, Any]) -> list[str]:

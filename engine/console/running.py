@@ -101,6 +101,8 @@ async def run_trials(
         partial(read_variables, request.environ, **variables_given)
     )
     request.terminal.hide(variables.secrets)
+    if not words:
+        from_job = from_job or given.get("replay_models")  # all of the job again
     earlier = await _recorded(request, from_job) if from_job else None
     config = await to_thread.run_sync(
         partial(_configured, words, given, variables, earlier, request.here)
@@ -116,7 +118,11 @@ async def run_trials(
     )
     try:
         await refuse_without_images(backend, config.image, tasks)
-        async with opened(request, readonly=False, create=True) as session:
+        create = config.replay_models is None
+        async with opened(request, readonly=False, create=create) as session:
+            if config.replay_models is not None:
+                job = await session.job(config.replay_models)
+                config = msgspec.structs.replace(config, replay_models=job)
             services = msgspec.structs.replace(
                 services_of(session, backend, variables), policies=chosen.policies
             )

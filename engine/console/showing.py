@@ -108,6 +108,8 @@ def _head(
         f"models: {_listed(config.get('models'))}; attempts: {config.get('attempts', 1)}; "
         f"sandbox: {escaped(config.get('sandbox'))}"
     )
+    if started.replays is not None:
+        yield f"  models answered by the record of job {escaped(started.replays)}"
 
 
 def _trials(rows: JobRows, config: Mapping[str, Any]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 from anyio import to_thread
 
+from ...events.kinds.parts import RequestDifference
 from ...events.log import EventLog
 from ...events.values import BlobRef, Text, unescape
 from ...projections.grading import VerifierResult
@@ -35,6 +36,8 @@ _FILES = (
     "trajectory.json",
     "regrade.json",
     "verifier/test-stdout.txt",
+    "replay/recorded.json",
+    "replay/request.json",
 )
 
 _WIDTH = 160
@@ -97,10 +100,23 @@ def _about(view: TrialView) -> Iterator[str]:
     model = f", model {escaped(slot.model)}" if slot.model else ""
     given = "".join(f", {escaped(k)}={escaped(v)}" for k, v in unescape(slot.parameters).items())
     yield f"  agent {escaped(slot.agent)}{model}{given}"
+    if (replays := started.replays) is not None:
+        of = f"{escaped(replays.trial)} of job {escaped(replays.job)}"
+        yield f"  model calls answered by the record of trial {of}"
+    if (found := view.difference) is not None:
+        yield from _difference(found)
     if view.sandbox is not None:
         image = f", image {escaped(view.sandbox.image)}" if view.sandbox.image else ""
         digest = f" ({view.sandbox.image_digest})" if view.sandbox.image_digest else ""
         yield f"  sandbox {view.sandbox.backend}{image}{digest}"
+
+
+def _difference(found: RequestDifference) -> Iterator[str]:
+    """The first part of a request that is not as recorded, as it was and as it is."""
+    where = f" at {escaped(found.path)}" if found.path else ""
+    yield f"  call {found.call} differs from the record{where}:"
+    for word, part in (("recorded", found.recorded), ("now", found.now)):
+        yield f"    {word}: {'not there' if part is None else escaped(repr(part))}"
 
 
 async def _outcome(log: EventLog, found: Result) -> list[str]:

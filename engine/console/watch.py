@@ -79,9 +79,10 @@ class JobWatch:
         match report:
             case JobOpened():
                 verb = "resumed" if report.resumed else "started"
+                answers = f", models answered by job {report.replays}" if report.replays else ""
                 self._terminal.message(
                     f"Job {escaped(report.job)} {verb}: {plural(report.slots, 'trial')} "
-                    f"on {report.sandbox}"
+                    f"on {report.sandbox}{escaped(answers)}"
                 )
             case Notice():
                 self.said.add(report.message)

@@ -75,6 +75,8 @@ class JobConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """For one call to a model, tries and waits included."""
     agent_env: dict[str, str] = {}
     verifier_env: dict[str, str] = {}
+    replay_models: str | None = None
+    """The job whose recorded calls answer models and judges; none is called."""
     save_outputs: bool = True
     workspace_cap_mb: int = 512
     missing_reward: MissingReward = "zero"

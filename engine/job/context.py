@@ -21,6 +21,7 @@ from .episode_task import EpisodeTask, Worlds
 from .interruption import Interruption
 from .judges import Judges
 from .policies import PolicyAgent
+from .replays import ReplayedJob
 from .report import Watcher
 from .tasks import TaskInJob
 
@@ -58,6 +59,7 @@ class JobContext:
         models: Models,
         watch: Watcher,
         interruption: Interruption,
+        replays: ReplayedJob | None = None,
         review: str | None = None,
     ) -> None:
         self.job = job
@@ -84,6 +86,7 @@ class JobContext:
         self.models = models
         self.watch = watch
         self.interruption = interruption
+        self.replays = replays
         self.review = review
         self.agent_slots = anyio.CapacityLimiter(config.concurrency)
         self.verifier_slots = anyio.CapacityLimiter(config.verifiers or config.concurrency)

@@ -28,6 +28,7 @@ from ..trial.decide import Conclude, Record, Score
 from ..worlds.protocol import WorldClient
 from .conclusion import conclude_episode, credit_events
 from .episode_record import EpisodeRecord
+from .episode_replay import judge_again
 from .episode_task import EpisodeTask
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ class EpisodeJudging:
             await self.conclude()
 
     async def _judge(self, verifier: AgentVerifier) -> None:
-        job, digest = self._history.job, self._task.digests[verifier.name]
+        digest = self._task.digests[verifier.name]
         if self._history.record.state.verifying != verifier.name:  # else it was cut off
             await self._history.tell(
                 VerifierStarted(
@@ -152,16 +153,7 @@ class EpisodeJudging:
                     timeout_sec=verifier.timeout_sec,
                 )
             )  # fmt: skip
-        try:
-            client = job.judges.client()
-        except JudgeUnavailable as error:
-            result = unavailable_judge(verifier, error, digest=digest)
-        else:
-            result = await judge(
-                verifier, self._episode.data(), client, digest=digest, blobs=job.log.blobs,
-                clock=job.clock, limiter=job.judges.slots(verifier.model),
-                cost_limit=job.judges.cost_limit, redact=job.redactor.text,
-            )  # fmt: skip
+        result = await self._ask_judge(verifier, digest)
         verdict = result.verdict
         if isinstance(verdict, VerifierScored) and any(
             app.control == "live" for app in self._episode.data().apps.values()
@@ -174,6 +166,25 @@ class EpisodeJudging:
             verdict = replace(verdict, warnings=[warning.code for warning in warnings])
         self._episode.told(*result.events, verdict, *warnings)
         await self._history.settle()
+
+    async def _ask_judge(self, verifier: AgentVerifier, digest: str) -> JudgeResult:
+        job, episode = self._history.job, self._episode.data()
+        if (recorded := await self._history.recorded()) is not None:
+            result = await judge_again(
+                verifier, episode, recorded, digest=digest, blobs=job.log.blobs
+            )
+            if isinstance(result.verdict, VerifierFailed) and result.verdict.difference:
+                self._history.tell_difference(str(result.verdict.error))
+            return result
+        try:
+            client = job.judges.client()
+        except JudgeUnavailable as error:
+            return unavailable_judge(verifier, error, digest=digest)
+        return await judge(
+            verifier, episode, client, digest=digest, blobs=job.log.blobs, clock=job.clock,
+            limiter=job.judges.slots(verifier.model), cost_limit=job.judges.cost_limit,
+            redact=job.redactor.text,
+        )  # fmt: skip
 
     def _changed_model(self, verifier: AgentVerifier, result: JudgeResult) -> list[WarningRaised]:
         """The same name led to another model than in this job's trials before."""

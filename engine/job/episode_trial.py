@@ -21,7 +21,7 @@ from ...events.kinds import (
     TrialScheduled,
 )
 from ...events.kinds.parts import Limits
-from ...events.values import json_bytes
+from ...events.values import json_bytes, unescape
 from ..agents.chat import CHAT, ChatPolicy
 from ..agents.chat.calls import ModelFailed, Stopped
 from ..agents.chat.policy import ChatAction
@@ -42,7 +42,6 @@ from .history import History
 from .plan import PlannedSlot
 from .policies import CHAT_AGENT, NOP, PolicyAgent
 from .slot import AgentSlot
-from .state import slot_seed
 
 EndedBy = Literal[
     "done", "answer", "agent_exit", "max_turns", "max_seconds", "max_cost", "terminated",
@@ -98,7 +97,7 @@ class EpisodeTrial(History):
 
     async def _run(self) -> None:
         job = self.job
-        seed = slot_seed(job.config, self.scheduled.slot)
+        seed = await self.seed()
         seed = secrets.randbits(32) if seed is None else seed
         self.begin(self.task.snapshot.digest, seed=seed)
         begun = job.clock.monotonic()
@@ -136,6 +135,7 @@ class EpisodeTrial(History):
                 duration = round(job.clock.monotonic() - begun, 6)
                 text = await self.record_of.text(str(error))
                 self.note(AgentFailed(error=text, category=error.category, duration=duration))
+                self.note_replay()
                 self.command(Conclude())
                 return
             ended = await self.record_of.ended(
@@ -150,6 +150,7 @@ class EpisodeTrial(History):
                 duration=round(job.clock.monotonic() - begun, 6),
             )
             self.slot.give_back()
+            self.note_replay()
             await self.judging.run(world, [ended, finished, ProcessesKilled()])
         finally:
             with anyio.CancelScope(shield=True):
@@ -160,17 +161,19 @@ class EpisodeTrial(History):
         given = self.job.policies.get(name) or self.task.policies.get(name)
         return given or (CHAT_AGENT if name == CHAT else NOP)
 
-    def _policy(self) -> Any:
+    async def _policy(self) -> Any:
         agent = self._agent()
         if agent is not CHAT_AGENT:
             return agent()
         job, slot = self.job, self.scheduled.slot
-        job.models.client()
+        models = await self.models()
+        models.client()
         assert slot.model is not None  # a job without one was refused
-        limits = job.models.limits
+        limits = models.limits
         limits = replace(limits, cost=_least(limits.cost, self.task.environment.max_cost))
         return ChatPolicy(
-            slot.model, job.models, self.record_of, job.clock, slot.parameters, limits
+            slot.model, models, self.record_of, job.clock, unescape(slot.parameters),
+            limits,
         )  # fmt: skip
 
     def _seconds(self) -> float | None:
@@ -180,7 +183,7 @@ class EpisodeTrial(History):
     async def _play(self, world: WorldClient, first: Any) -> Played:
         """Let the agent act until the episode ends."""
         limits = self.task.environment
-        act = _actor(self._policy())
+        act = _actor(await self._policy())
         actions = await world.actions()
         observation: Any = {"instructions": self.task.view.instructions, "observation": first}
         turn = 0

@@ -57,7 +57,6 @@ from .place import Place
 from .plan import PlannedSlot
 from .slot import AgentSlot
 from .stages import detail, stage
-from .state import slot_seed
 from .tasks import TaskInJob
 
 WITH_KEPT = Hardened(kept=["what steers programs, in the workspace that kept processes write to"])
@@ -145,7 +144,7 @@ class SandboxTrial(History):
         await self.settle()
 
     async def _run(self) -> None:
-        self._begin()
+        await self._begin()
         solution = self.task.task.solution if self.agent.needs_solution else None
         detail("sandbox wanted", trial=self.trial, purpose="agent")
         if not self._made("agent", await self.place.start("agent", solution=solution)):
@@ -172,10 +171,11 @@ class SandboxTrial(History):
         stage("sandbox made", trial=self.trial, sandbox=made.id, purpose=purpose)
         return True
 
-    def _begin(self) -> None:
+    async def _begin(self) -> None:
+        seed = await self.seed()
         self.begin(
             self.task.snapshot.digest,
-            seed=slot_seed(self.job.config, self.scheduled.slot),
+            seed=seed,
             continues=self.work.place if self.work else None,
             warnings=self._task_warnings(),
             sandbox_mode=self.mode,
@@ -196,7 +196,7 @@ class SandboxTrial(History):
     async def _work(self, sandbox: Sandbox) -> bool:
         """Let the agent work; False when there is nothing to grade."""
         agent, limit = self.agent, self._agent_limit
-        context = self._agent_context(sandbox)
+        context = await self._agent_context(sandbox)
         prepared = await self._prepare_agent(context)
         if prepared is None:
             return False
@@ -215,7 +215,7 @@ class SandboxTrial(History):
     def _agent_limit(self) -> float:
         return self.task.task.settings.agent.timeout_sec * self.job.config.timeout_multiplier
 
-    def _agent_context(self, sandbox: Sandbox) -> AgentContext:
+    async def _agent_context(self, sandbox: Sandbox) -> AgentContext:
         job, settings, agent, slot = (
             self.job, self.task.task.settings, self.agent, self.scheduled.slot,
         )  # fmt: skip
@@ -245,9 +245,9 @@ class SandboxTrial(History):
                 attempt=slot.attempt,
                 model=slot.model,
                 parameters=unescape(slot.parameters),
-                seed=slot_seed(job.config, slot),
+                seed=await self.seed(),
             ),
-            models=job.models,
+            models=await self.models(),
             emit=self.emit,
             cut_off=self.cut_phase,
         )
@@ -288,6 +288,7 @@ class SandboxTrial(History):
     def _worked(self, outcome: AgentOutcome) -> bool:
         """Note how the agent's phase went; False when there is nothing to grade."""
         self.note(*outcome.events, outcome.end)
+        self.note_replay()
         seconds = outcome.end.duration
         if isinstance(outcome.end, AgentFailed):
             stage("agent failed", trial=self.trial, why=outcome.end.category, seconds=seconds)
@@ -475,7 +476,7 @@ class SandboxTrial(History):
             self.command(Interrupt("the engine had stopped"))
             self.announce()
         else:
-            self._begin()
+            await self._begin()
         detail("sandbox wanted", trial=self.trial, purpose="verifier")
         try:
             told = await self.place.start_restored(self.work, blobs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable
+from typing import Any
 
 import structlog
 
@@ -11,6 +12,8 @@ from ...events.errors import LogError
 from ...events.kinds import TrialEvent, TrialScheduled, TrialStarted, WarningRaised
 from ...events.kinds.parts import Continues, Output
 from ...projections.errors import FilesUnwritable
+from ..models.models import Models
+from ..models.replaying import ReplayClient
 from ..output import Captured, store_output
 from ..tasks.model import TaskWarning
 from ..trial.decide import Command, Record
@@ -19,9 +22,11 @@ from ..trial.state import TrialState
 from .config import SandboxMode
 from .context import JobContext
 from .ending import TrialEnd, commands_to_cut_off
+from .replays import RecordedTrial
 from .report import Notice, TrialBegan
 from .slot import AgentSlot
 from .stages import stage
+from .state import slot_seed
 
 
 class History:
@@ -37,6 +42,8 @@ class History:
         self.record = TrialRecord(job.log, self.trial, clock=job.clock, ids=job.ids, state=state)
         self._newest: Awaitable[Appended] | None = None
         self._cut: Captured | None = None
+        self._recorded: RecordedTrial | None = None
+        self._client: ReplayClient | None = None
 
     def command(self, *commands: Command) -> None:
         """Queue what the commands lead to."""
@@ -62,6 +69,49 @@ class History:
             self.note(*events)
         await self.settle()
 
+    async def recorded(self) -> RecordedTrial | None:
+        """The trial whose calls answer this one's; null where models are called."""
+        if self._recorded is None and self.job.replays is not None:
+            self._recorded = await self.job.replays.open(self.scheduled.slot)
+        return self._recorded
+
+    async def seed(self) -> int | None:
+        """The slot's seed; where the job has none, that of the trial that it replays."""
+        seed = slot_seed(self.job.config, self.scheduled.slot)
+        recorded = await self.recorded()
+        return recorded.seed if seed is None and recorded is not None else seed
+
+    async def models(self) -> Models:
+        """What calls this trial's model, or answers for it."""
+        recorded = await self.recorded()
+        if recorded is None:
+            return self.job.models
+        self._client = recorded.client(self.job.log.blobs, self._as_logged)
+        return self.job.models.answered_by(self._client)
+
+    def _as_logged(self, request: Any) -> Any:
+        redactor = self.job.redactor
+        return request if redactor.empty else redactor.value(request)
+
+    def note_replay(self) -> None:
+        """Once the agent has ended: tell where its calls were not those of the record."""
+        client = self._client
+        if client is None:
+            return
+        if client.differs is not None:
+            self.tell_difference(str(client.differs))
+        elif client.left:
+            message = (
+                f"the agent ended with {client.left} of the recorded trial's model calls not made"
+            )
+            self.note(WarningRaised(code="replay_shorter", message=message))
+
+    def tell_difference(self, error: str) -> None:
+        """Tell those who watch where a replay is not as recorded."""
+        place = self.job.folder / self.trial / "replay"
+        message = f"trial {self.trial}: {error}; both requests are in {place}"
+        self.job.watch(Notice(level="warning", message=message))
+
     def begin(
         self,
         digest: str,
@@ -72,6 +122,7 @@ class History:
         sandbox_mode: SandboxMode | None = None,
     ) -> None:
         """Queue TrialStarted, with what the task's author should know."""
+        replays = self.job.replays
         self.note(
             TrialStarted(
                 job=self.job.job,
@@ -83,6 +134,7 @@ class History:
                 continues=continues,
                 sandbox_mode=sandbox_mode,
                 review=self.job.review,
+                replays=None if replays is None else replays.of(self.scheduled.slot),
             ),
             *(WarningRaised(code=w.code, message=w.message) for w in warnings),
         )

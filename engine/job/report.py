@@ -22,6 +22,8 @@ class JobOpened(
     slots: int
     sandbox: str
     resumed: bool
+    replays: str | None = None
+    """The job whose recorded calls answer its models."""
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True, tag_field="report", tag="notice", gc=False):

@@ -38,6 +38,7 @@ from .lock import own
 from .plan import PlannedSlot
 from .record import JobRecord
 from .refuse import refuse_agents, refuse_unsupported
+from .replays import ReplayedJob, find_replayed
 from .report import JobClosed, Notice, Watcher
 from .results import JobResult, write_missing, write_summary
 from .services import Services
@@ -67,8 +68,10 @@ async def run_job(
         backend=services.backend.name,
         capped=[t.view.name for t in episodes if t.environment.max_cost is not None],
     )  # fmt: skip
+    replays = await _replays(services, config, [*scripted, *episodes])
     if CHAT in config.agents and CHAT not in services.policies and services.model_client is None:
-        read_endpoint(services.environ)
+        if replays is None:
+            read_endpoint(services.environ)
     live = {task.view.name: task for task in episodes if task.live}
     if agents is None:
         agents = await load_agents(config) if scripted else {}
@@ -96,6 +99,7 @@ async def run_job(
             pid=os.getpid(),
             host=socket.gethostname(),
             agents=await take_agents(agents, log.blobs),
+            replays=config.replay_models,
         )
         await record.append(0, started)
         found = await secrets_in_programs(agents, Redactor(services.secrets))
@@ -107,8 +111,17 @@ async def run_job(
         planned = await plan(log, JobState(started=started, version=1), None)
         return await Session(
             services=services, config=config, started=started, record=record, plan=planned,
-            agents=agents, watch=watch, since=1, resumed=False, live=live,
+            agents=agents, watch=watch, since=1, resumed=False, live=live, replays=replays,
         ).run()  # fmt: skip
+
+
+async def _replays(
+    services: Services, config: JobConfig, tasks: Sequence[Task | EpisodeTask]
+) -> ReplayedJob | None:
+    if config.replay_models is None:
+        return None
+    names = [t.view.name if isinstance(t, EpisodeTask) else t.name for t in tasks]
+    return await find_replayed(services.log, config, names)
 
 
 def _versions() -> dict[str, str]:
@@ -143,6 +156,9 @@ async def resume_job(
         scripted = any(task.layout != "project" for task in state.started.tasks)
         agents = await open_agents(state.started, config, log.blobs) if scripted else {}
         planned = await plan(log, state, only)
+        replays = None
+        if config.replay_models is not None:
+            replays = await find_replayed(log, config, [t.task for t in state.started.tasks])
         record = JobRecord(log, job, clock=services.clock, ids=services.ids, version=state.version)
         actions: dict[str, int] = {}
         for slot in planned.slots:
@@ -158,7 +174,7 @@ async def resume_job(
         )  # fmt: skip
         return await Session(
             services=services, config=config, started=state.started, record=record, plan=planned,
-            agents=agents, watch=watch, since=state.version, resumed=True,
+            agents=agents, watch=watch, since=state.version, resumed=True, replays=replays,
         ).run()  # fmt: skip
 
 

@@ -36,6 +36,7 @@ from .interruption import Interruption
 from .judges import Judges, open_judges
 from .load import JobPlan
 from .record import JobRecord
+from .replays import ReplayedJob
 from .report import JobClosed, JobOpened, Notice, Report, Watcher
 from .results import JobResult, write_missing, write_summary
 from .services import Services
@@ -57,6 +58,8 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     since: int
     """The job's version as this run of it began."""
     resumed: bool
+    replays: ReplayedJob | None = None
+    """What answers its models."""
     live: Mapping[str, EpisodeTask] = {}
     """Environment tasks as the caller has them, by name; others come from their snapshots."""
 
@@ -89,6 +92,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
             JobOpened(
                 job=job, folder=str(self.folder), slots=self.started.slots,
                 sandbox=services.backend.name, resumed=self.resumed,
+                replays=self.started.replays,
             )
         )  # fmt: skip
         files = JobFiles(services.log, job, self.folder)
@@ -105,7 +109,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
                 open_hooks(tasks.values(), services.hooks) as hooks,
                 reaper(deadline=self.config.stop_timeout_sec) as removal,
                 open_judges(
-                    tasks.values(),
+                    tasks.values() if self.replays is None else (),
                     services.environ,
                     services.judge_client,
                     cost_limit=self._judge_limit(),
@@ -150,7 +154,8 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     def _models(self) -> AbstractAsyncContextManager[Models]:
         services, config = self.services, self.config
         return open_models(
-            services.environ, services.model_client, needed=CHAT in config.agents,
+            services.environ, services.model_client,
+            needed=CHAT in config.agents and self.replays is None,
             limits=config.model_limits(), prices=config.prices,
             call_timeout=config.model_timeout_sec,
             gateway=config.model_gateway == "on", also=config.also_models,
@@ -186,7 +191,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
             ),
             environ=environ, policies=services.policies, hooks=hooks,
             worlds=worlds, judges=judges, models=models, watch=partial(_tell, self.watch, redactor),
-            interruption=interruption,
+            interruption=interruption, replays=self.replays,
         )  # fmt: skip
 
     def _agents_secrets(self) -> dict[str, str]:

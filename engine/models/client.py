@@ -18,7 +18,7 @@ import msgspec
 from anyio import to_thread
 
 from ...events.errors import TrialogError
-from ...events.kinds.episode import RequestDifference
+from ...events.kinds.parts import RequestDifference
 from ..redact import Redactor
 from .endpoint import API_KEY, OPENAI, Endpoint, ModelUnavailable
 from .retrying import RETRIES as RETRIES

@@ -82,6 +82,12 @@ class Models(CallSlots):
             raise self._upstream
         return self._upstream
 
+    def answered_by(self, client: ModelClient) -> Models:
+        """The same limits and prices with another client, whose calls wait for nobody."""
+        return Models(
+            client, limits=self.limits, prices=self._prices, call_timeout=self.call_timeout
+        )
+
     def price(self, model: str) -> Price | None:
         """A model's price; null where the table has none."""
         return self._prices.get(model)

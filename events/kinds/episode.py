@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from ..payload import Part, Payload
+from ..payload import Payload
 from ..values import BlobRef, Json, Text
-from .parts import AppState, Install, Output, StateChange, Target, Usage
+from .parts import AppState, Install, Output, RequestDifference, StateChange, Target, Usage
 
 
 class AgentStarted(Payload, frozen=True, kw_only=True):
@@ -81,26 +81,6 @@ class StepRewardFailed(Payload, frozen=True, kw_only=True):
     line: str | None = None
     """File and line in the verifier's own code."""
     applied: str | None = None
-
-
-class RequestDifference(Part, frozen=True, kw_only=True):
-    """Where a replayed trial asks its model something else than the recorded one did."""
-
-    trial: str
-    """The recorded one."""
-    call: int
-    """Which call, from 1, that is answered from the record."""
-    event: str | None = None
-    """The recorded call's event; null where the recorded trial made no further call."""
-    path: str
-    """The first part that differs, as in `messages[3].content`."""
-    recorded: Text | None = None
-    """That part, as JSON or text, or the piece of it around the first difference; null where the
-    recorded request does not have it."""
-    now: Text | None = None
-    request_recorded: BlobRef | None = None
-    """The recorded request in full, as JSON."""
-    request_now: BlobRef
 
 
 class ModelCalled(Payload, frozen=True, kw_only=True):

@@ -60,6 +60,8 @@ class JobStarted(Payload, frozen=True, kw_only=True):
     host: str
     agents: list[AgentSnapshot] = []
     """What each agent runs; older logs have none, and name programs by their paths alone."""
+    replays: str | None = None
+    """The job whose recorded calls answer this one's models."""
 
 
 class TrialScheduled(Payload, frozen=True, kw_only=True):

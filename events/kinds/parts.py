@@ -87,6 +87,33 @@ class Usage(Part, frozen=True, kw_only=True):
     cost_usd: float | None = None
 
 
+class Replays(Part, frozen=True, kw_only=True):
+    """The recorded trial that answers the model calls of this one."""
+
+    job: str
+    trial: str
+
+
+class RequestDifference(Part, frozen=True, kw_only=True):
+    """Where a replayed trial asks a model something else than the recorded one did."""
+
+    trial: str
+    """The recorded one."""
+    call: int
+    """Which of its calls, or of its judge's, from 1."""
+    event: str | None = None
+    """The recorded call; null where the recorded trial made no further one."""
+    path: str
+    """The first part that differs, as in `messages[3].content`; empty for all of it."""
+    recorded: str | None = None
+    """That part of the recorded request, or what is around the first difference in it; null where
+    it does not have it."""
+    now: str | None = None
+    request_recorded: BlobRef | None = None
+    """The whole request, as JSON; null where there is none, or it is not known any more."""
+    request_now: BlobRef
+
+
 class Target(Part, frozen=True, kw_only=True):
     """What a reward credits: a step, an event, a verdict, or a span in one of an event's texts."""
 

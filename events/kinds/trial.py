@@ -6,7 +6,7 @@ from typing import Literal
 
 from ..payload import Payload
 from ..values import BlobRef, Text
-from .parts import Continues, Limits, Output, Process, SavedFile, SkippedPath, Slot
+from .parts import Continues, Limits, Output, Process, Replays, SavedFile, SkippedPath, Slot
 
 
 class TrialStarted(Payload, frozen=True, kw_only=True):
@@ -24,6 +24,7 @@ class TrialStarted(Payload, frozen=True, kw_only=True):
     """For a reviewer's own run: the review it belongs to."""
     sandbox_mode: Literal["shared", "separate"] | None = None
     """Where its test script is to run; null for what has none, and in old logs."""
+    replays: Replays | None = None
 
 
 class SandboxStarted(Payload, frozen=True, kw_only=True):

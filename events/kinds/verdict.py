@@ -6,7 +6,16 @@ from typing import Literal
 
 from ..payload import Payload
 from ..values import Json, Text
-from .parts import Criterion, CriterionAsked, Output, SavedFile, Target, Usage, Verdict
+from .parts import (
+    Criterion,
+    CriterionAsked,
+    Output,
+    RequestDifference,
+    SavedFile,
+    Target,
+    Usage,
+    Verdict,
+)
 
 
 class VerifierStarted(Payload, frozen=True, kw_only=True):
@@ -46,6 +55,8 @@ class JudgeSampled(Payload, frozen=True, kw_only=True):
     applied: str | None = None
     digest: str | None = None
     """Of the verifier's files."""
+    replayed: str | None = None
+    """The recorded JudgeSampled event that this is. No model was called, so it cost nothing."""
 
 
 class VerifierScored(Payload, frozen=True, kw_only=True):
@@ -104,6 +115,8 @@ class VerifierFailed(Payload, frozen=True, kw_only=True):
     duration: float
     output: Output | None = None
     files: list[SavedFile] = []
+    difference: RequestDifference | None = None
+    """A judge of a replay is asked something else than was recorded."""
 
 
 class HumanReviewRequested(Payload, frozen=True, kw_only=True):

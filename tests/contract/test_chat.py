@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from anyio import to_thread
 
@@ -127,6 +128,42 @@ async def test_a_model_can_not_take_the_shell_down(chat: Chat) -> None:
     assert endless["timed_out"]
     assert 100_000 < endless["output_bytes"]
     assert {"output": "still here\n", "exit_code": 0} == last
+
+
+async def test_a_trial_runs_again_from_its_record(
+    backend: SandboxBackend, endpoint: Endpoint, tmp_path: Path
+) -> None:
+    """A job that has neither endpoint nor key takes the same actions in a sandbox of its own,
+    and its work is graded the same."""
+    settings = f'\nsandbox.docker_image = "{TEST_IMAGE}"\n' if backend.name == "docker" else ""
+    graded = 'test "$(cat answer.txt)" = 42 && echo 1 > /logs/verifier/reward.txt'
+    await to_thread.run_sync(lambda: write_task(tmp_path / "t", test=graded, settings=settings))
+    endpoint.answer(
+        refused(429), shell("echo 42 > answer.txt; cat answer.txt; ls -A /tmp; exit 3"),
+        shell("echo $((6 * 7)); cat no-such-file"), completion("Done."),
+    )  # fmt: skip
+    config = JobConfig(tasks=["t"], agents=["chat"], models=["m"], retries=0)
+    async with memory_log() as log:
+
+        async def run(environ: dict[str, str], **changes: Any) -> tuple[str, TrialEnded, list[Any]]:
+            watched = Watched()
+            task = await to_thread.run_sync(load_task, tmp_path / "t")
+            made = services(log, backend, tmp_path / "jobs", environ=environ)
+            given = msgspec.structs.replace(config, **changes)
+            result = await run_job(made, given, [task], watched)
+            (ended,) = watched.of(TrialEnded)
+            assert isinstance(ended, TrialEnded)
+            events = [decode(event) for event in await log.read(f"trial/{ended.trial}")]
+            actions = [event for event in events if isinstance(event, ActionTaken)]
+            seen = [(one.arguments, one.observation, one.tool_call) for one in actions]
+            return result.job, ended, seen
+
+        job, first, actions = await run(endpoint.environ)
+        asked = len(endpoint.requests)
+        _, again, same = await run({}, replay_models=job)
+        assert (1.0, "scored", actions) == (again.reward, again.outcome, same)
+        assert first.trial != again.trial
+        assert asked == len(endpoint.requests)
 
 
 async def test_forged_rewards_are_no_use_to_a_model(chat: Chat) -> None:

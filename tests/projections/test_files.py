@@ -13,9 +13,10 @@ from trialog.events.kinds import (
     ArtifactsSaved,
     EnvironmentReset,
     HumanReviewRequested,
+    ModelCalled,
     VerifierFailed,
 )
-from trialog.events.kinds.parts import AppState, StateChange
+from trialog.events.kinds.parts import AppState, RequestDifference, StateChange, Usage
 from trialog.events.kinds.trial import Artifact
 from trialog.events.values import blob_ref
 from trialog.projections.files import Copy, is_plain, needed_blobs, trial_files
@@ -75,6 +76,46 @@ def test_console_output_is_a_file(failed: bool) -> None:
 def test_no_console_output_is_no_file(item: Item) -> None:
     """A script that did not run, and a check that is no script, leave no such file."""
     assert [] == trial_files(view(started(), item), {}).copies
+
+
+@pytest.mark.parametrize("judge", [False, True])
+def test_requests_that_differ_are_files(judge: bool) -> None:
+    """Of a replay the two requests that differ first: an agent's or a judge's; of a call that the
+    record does not have, only the new one."""
+    first, later = [
+        RequestDifference(
+            trial="t__1", call=call, path="a", request_now=blob_ref(b"now"),
+            request_recorded=blob_ref(b"then") if call == 1 else None,
+        )
+        for call in (1, 2)
+    ]  # fmt: skip
+
+    def found(*differences: RequestDifference) -> list[Copy]:
+        items: list[Item] = [
+            judge_failed(difference) if judge else called(difference) for difference in differences
+        ]
+        return trial_files(view(started(), *items), {}).copies
+
+    recorded = Copy("replay/recorded.json", blob_ref(b"then"))
+    now = Copy("replay/request.json", blob_ref(b"now"))
+    assert [now, recorded] == found(first, later)
+    assert [now] == found(later)
+
+
+def called(difference: RequestDifference) -> ModelCalled:
+    """A call that is not as recorded."""
+    return ModelCalled(
+        model="m", request={}, usage=Usage(), started_at="", latency=0.0, retries=0,
+        difference=difference,
+    )  # fmt: skip
+
+
+def judge_failed(difference: RequestDifference) -> VerifierFailed:
+    """A judge that is asked something else than was recorded."""
+    return VerifierFailed(
+        verifier="judge", verifier_kind="agent", digest="d", weight=1.0, error="e",
+        category="replay_differs", infrastructure=False, duration=0.0, difference=difference,
+    )  # fmt: skip
 
 
 def test_artifacts_are_files() -> None:

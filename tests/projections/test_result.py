@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from helpers.given import (
@@ -58,6 +59,8 @@ from trialog.events.kinds.parts import (
     Criterion,
     CriterionAsked,
     Install,
+    Replays,
+    RequestDifference,
     Target,
     Usage,
 )
@@ -531,6 +534,23 @@ def called(**usage: Any) -> ModelCalled:
     return ModelCalled(
         model="m", request={}, usage=Usage(**usage), started_at=at(1), latency=0.5, retries=0
     )
+
+
+def test_a_replay_says_what_answered_it() -> None:
+    """Only there for a trial that replays another, with the first difference if there is one."""
+    replays = Replays(job="j1", trial="t__1")
+    differs = RequestDifference(
+        trial="t__1", call=3, path="messages[1].content", recorded="a", request_now=blob_ref(b"{}")
+    )
+    start: list[Item] = [started(replays=replays)]
+    end = TrialFinished(outcome="errored")
+    call = msgspec.structs.replace(called(), difference=differs)
+
+    assert "replay" not in finished()
+    assert {"job": "j1", "trial": "t__1", "difference": None} == of(*start, end)["replay"]
+    assert {
+        "call": 3, "path": "messages[1].content", "recorded": "a", "now": None,
+    } == of(*start, call, end)["replay"]["difference"]  # fmt: skip
 
 
 def test_usage_that_nobody_saw_is_null() -> None:

@@ -549,6 +549,12 @@ def test_open_trials() -> None:
     assert "d" not in fold
 
 
+def test_a_replay_names_the_job_that_answers() -> None:
+    """Only there for a job whose models another one's record answers."""
+    assert "replays" not in of([job_started()])
+    assert "j1" == of([job_started(replays="j1")])["replays"]
+
+
 def test_every_field_is_documented() -> None:
     """docs/files.md names every field."""
     page = (Path(__file__).resolve().parents[2] / "docs" / "files.md").read_text("utf-8")

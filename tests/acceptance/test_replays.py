@@ -1,0 +1,103 @@
+"""``--replay-models`` at a real command line: a real endpoint first, and then none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acceptance.conftest import MakeTask, User
+from helpers.judges import Endpoint, completion
+from helpers.models import shell
+
+pytestmark = pytest.mark.bubblewrap
+
+
+@pytest.fixture
+def endpoint(user: User) -> Iterator[Endpoint]:
+    """The endpoint that the user's environment names."""
+    made = Endpoint()
+    user.env |= made.environ
+    yield made
+    made.close()
+
+
+def read(file: Path) -> Any:
+    """A file's JSON."""
+    return json.loads(file.read_bytes())
+
+
+def test_a_job_runs_again_from_its_record(
+    user: User, make_task: MakeTask, endpoint: Endpoint
+) -> None:
+    """Without an endpoint and without a key, the command alone says all; its files can be rebuilt,
+    and `show` tells what answered."""
+    task = make_task()
+    endpoint.answer(shell("echo 42 > answer.txt; ls"), completion("Done."))
+    job = user.job(task, "--agent", "chat", "--model", "m")
+    endpoint.close()
+    for name in endpoint.environ:
+        del user.env[name]
+    assert "OPENAI_API_KEY" in user.run("run", "--from", job, code=2).err
+    ran = user.run("run", "--replay-models", job, code=0)
+    assert f"models answered by job {job.name}" in ran.err
+    again = user.home / next(
+        line.removeprefix("Job folder: ") for line in ran.lines if line.startswith("Job folder: ")
+    )
+    [first], [second] = [[read(file) for file in one.glob("*/result.json")] for one in (job, again)]
+    assert (True, 1, first["trial_name"]) == (
+        second["passed"], second["n_tool_calls"], second["replay"]["trial"],
+    )  # fmt: skip
+    shown = user.run("show", second["trial_name"], code=0).out
+    assert f"answered by the record of trial {first['trial_name']} of job {job.name}" in shown
+    assert f"answered by the record of job {job.name}" in user.run("show", again, code=0).out
+    user.run("rebuild", again, "--check", code=0)
+
+
+def test_the_first_difference_of_a_replay(
+    user: User, make_task: MakeTask, endpoint: Endpoint
+) -> None:
+    """A command that prints something else makes the next request another: the job says in which
+    trial, in which call and what, and both requests are files that `diff` can compare."""
+    task = make_task()
+    endpoint.answer(shell("cat /proc/sys/kernel/random/uuid"), completion("Done."))
+    job = user.job(task, "--agent", "chat", "--model", "m", code=None)
+    ran = user.run("run", "--replay-models", job, code=1)
+    again = user.home / next(
+        line.removeprefix("Job folder: ") for line in ran.lines if line.startswith("Job folder: ")
+    )
+    [file] = again.glob("*/result.json")
+    result = read(file)
+    assert "replay_differs" == result["error_category"]
+    assert (2, "messages[3].content") == (
+        result["replay"]["difference"]["call"], result["replay"]["difference"]["path"],
+    )  # fmt: skip
+    for said in (f"trial {file.parent.name}: model call 2 is not", "messages[3].content is"):
+        assert said in ran.err
+    assert "compare recorded.json with request.json in" in ran.out
+    shown = user.run("show", file.parent.name, code=0).out
+    assert "call 2 differs from the record at messages[3].content:" in shown
+    assert "replay/recorded.json, replay/request.json" in shown
+    before, now = [
+        (file.parent / "replay" / name).read_text().splitlines()
+        for name in ("recorded.json", "request.json")
+    ]
+    assert 1 == sum(one != other for one, other in zip(before, now, strict=True))
+    assert "from the record" in user.run("replay", file.parent.name, code=0).out
+    user.run("rebuild", again, "--check", code=0)
+
+
+def test_a_replay_of_what_was_not_seen(user: User, make_task: MakeTask) -> None:
+    """It is refused with the reason, and so is a job that is not there; nothing is started."""
+    task = make_task()
+    job = user.job(task)
+    ran = user.run("run", "--replay-models", job, code=2)
+    assert "by oracle, attempt 1: no model call of trial" in ran.err
+    assert (
+        "has no job 'no-such-job'"
+        in user.run("run", task, "--replay-models", "no-such-job", code=2).err
+    )
+    assert 1 == len([place for place in (user.home / "jobs").glob("2*") if place.is_dir()])
