@@ -6,6 +6,7 @@
       CommandRefused           the command makes no sense in the state that things are in
         JobLocked              another process owns the job
       JobStopped               the log failed under a running job
+        ReviewStopped          or under a rubric review
       SandboxError             a sandbox could not do what was asked
         LimitsRefused          a limit can't be held, and --strict-limits was given
         SandboxUnavailable     no engine, no namespaces
@@ -67,6 +68,19 @@ class JobStopped(TrialogError):
         self.reason = reason
         super().__init__(
             f"job {job} stopped: {reason}; once that is mended, `trialog resume {job}` goes on"
+        )
+
+
+class ReviewStopped(JobStopped):
+    """The same of a review."""
+
+    def __init__(self, review: str, thing: str, reason: str) -> None:
+        self.job = review
+        self.reason = reason
+        TrialogError.__init__(
+            self,
+            f"review {review} stopped: {reason}; once that is mended, "
+            f"`trialog review run {thing} --resume {review}` goes on",
         )
 
 

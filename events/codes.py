@@ -291,6 +291,11 @@ CATEGORIES: dict[str, Category] = {
         "Review the trials that are left in another review, or all with a higher limit.",
         "user",
     ),
+    "evidence_unreadable": Category(
+        "What the log has of a reviewed trial is damaged, so that there is nothing to review.",
+        "See what `trialog rebuild JOB --check` says; bring the log back from a copy.",
+        "infrastructure",
+    ),
     "evidence_open": Category(
         "What a reviewer is shown could not be made so that the reviewer can't change it.",
         "Run the review as root, or on Docker.",

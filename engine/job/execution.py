@@ -97,10 +97,10 @@ async def execute(
     except LogError as error:
         if not isinstance(error, EventInvalid):
             raise
-        await _log_fault(scheduled.trial, error)
+        await log_fault(scheduled.trial, error)
         await execution.tell(*fault(execution.record.state, error))
     except Exception as error:  # siblings must go on
-        await _log_fault(scheduled.trial, error)
+        await log_fault(scheduled.trial, error)
         await execution.tell(*fault(execution.record.state, error))
     finally:
         execution.release()
@@ -517,7 +517,9 @@ class SandboxTrial(History):
         )
 
 
-async def _log_fault(trial: str, error: Exception) -> None:
+async def log_fault(trial: str, error: Exception) -> None:
+    """Tell whoever mends this program."""
+
     def write() -> None:  # reads source files for the traceback
         structlog.get_logger().error("engine fault", trial=trial, exc_info=error)
 

@@ -37,6 +37,12 @@ class EvidenceOpen(TrialogError):
     category = "evidence_open"
 
 
+class EvidenceUnreadable(TrialogError):
+    """The reviewed trial's records are damaged."""
+
+    category = "evidence_unreadable"
+
+
 def copy_trial(source: Path, target: Path) -> list[str]:
     """Copy a trial's folder, without what earlier reviews left; notes on what was left out."""
 

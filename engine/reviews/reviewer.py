@@ -8,7 +8,7 @@ from pathlib import Path
 from anyio import to_thread
 from msgspec.structs import replace
 
-from ...events.errors import LogError, said
+from ...events.errors import LogCorrupt, LogError, said
 from ...events.kinds import ReviewCompleted, ReviewFailed, TrialScheduled
 from ...events.kinds.parts import Slot
 from ...events.log import BlobStore
@@ -21,7 +21,7 @@ from ..archive import remove_tree
 from ..errors import TaskError
 from ..job.context import JobContext
 from ..job.episode_task import EpisodeTask
-from ..job.execution import execute
+from ..job.execution import execute, log_fault
 from ..job.folders import TrialNames
 from ..job.plan import PlannedSlot
 from ..job.slot import AgentSlot
@@ -35,7 +35,7 @@ from .calls import PREFIX, models_reported
 from .choosing import Subject
 from .config import ReviewConfig
 from .decide import COST_LIMIT, Asked, failed, verdict
-from .evidence import EvidenceOpen, close, copy_task, copy_trial
+from .evidence import EvidenceOpen, EvidenceUnreadable, close, copy_task, copy_trial
 from .planning import PlannedReview
 from .structure import CAP, RESULT_FILE
 from .wrapper import TASK, TRIAL, write_wrapper
@@ -75,10 +75,13 @@ class Reviewer:
             return await self._review(planned, asked, scratch)
         except LogError:
             raise
-        except EvidenceOpen as error:
+        except (EvidenceOpen, EvidenceUnreadable) as error:
             return failed(asked, str(error), error.category)
         except (OSError, TaskError) as error:
             return failed(asked, f"the evidence can't be made: {said(error)}", "host_failed")
+        except Exception as error:  # the others must go on
+            await log_fault(planned.subject.trial, error)
+            return failed(asked, f"{type(error).__name__}: {error}", "engine_fault")
         finally:
             await to_thread.run_sync(remove_tree, scratch)
 
@@ -138,7 +141,10 @@ class Reviewer:
         if subject.folder is not None:
             return await to_thread.run_sync(copy_trial, subject.folder, evidence / "trial")
         log = self._context.log
-        view = await trial_view(log, subject.trial)
+        try:
+            view = await trial_view(log, subject.trial)
+        except LogCorrupt as corrupt:
+            raise EvidenceUnreadable(f"the trial's events can't be read: {corrupt}") from corrupt
         await to_thread.run_sync(lambda: (evidence / "trial").mkdir(parents=True))
         if view is None:
             return ["its stream is empty"]

@@ -25,7 +25,7 @@ from ...projections.reviews import ReviewerFiles, read_review, write_review
 from ...projections.source import JobSource
 from ..agents import Agent
 from ..agents.chat import CHAT
-from ..errors import CommandRefused, SandboxError
+from ..errors import CommandRefused, ReviewStopped, SandboxError, log_error_in
 from ..job.config import JobConfig
 from ..job.context import JobContext
 from ..job.episode_task import EpisodeTask
@@ -114,8 +114,18 @@ async def run_review(review: Review) -> ReviewResult:
     """Review every planned trial, then finish. Each failure is its trial's own.
 
     The stream begins with ReviewStarted where it is new. Raises JobLocked while another process
-    runs this review.
+    runs this review, ReviewStopped when the log fails under it.
     """
+    try:
+        return await _run(review)
+    except Exception as error:
+        if (of_the_log := log_error_in(error)) is not None:
+            thing = review.started.job or str(review.folder / review.started.path)
+            raise ReviewStopped(review.id, thing, str(of_the_log)) from error
+        raise
+
+
+async def _run(review: Review) -> ReviewResult:
     services = review.services
     async with own(services.jobs_folder, f"review-{review.id}"):
         head = await services.log.head(stream_of(review.id))

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import pytest
 
+from helpers.reviewing import MakeReviewer, make_reviewer
 from helpers.terminal import Shell
 
 TRIALOG = Path(sys.executable).parent / "trialog"
@@ -171,6 +172,12 @@ def agent_program(user: User) -> Callable[[str], str]:
         return f"command:{path}"
 
     return make
+
+
+@pytest.fixture
+def reviewer(user: User) -> MakeReviewer:
+    """Makes a reviewer: Python that has `prompt`, `result` and `answer`; the word that names it."""
+    return make_reviewer(user)
 
 
 @pytest.fixture

@@ -3,64 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import signal
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from acceptance.conftest import MakeTask, User
+from helpers.reviewing import BUILT_IN, WRITE, MakeReviewer, bytes_of, review
 from trialog.engine.reviews.structure import faults
 
 pytestmark = pytest.mark.bubblewrap
-
-ANSWER = """
-import json, os, sys
-prompt = sys.stdin.read()
-result = json.load(open("/evidence/trial/result.json"))
-outcome = "pass" if result["passed"] else "fail"
-names = {names}
-checks = {{n: {{"outcome": outcome, "explanation": "by result.json"}} for n in names}}
-answer = {{"summary": "The run is over.", "checks": checks}}
-"""
-WRITE = 'json.dump(answer, open("review-result.json", "w"))\n'
-BUILT_IN = ("reward_hacking", "task_specification")
-
-
-@pytest.fixture
-def reviewer(user: User) -> Callable[..., str]:
-    """Makes a reviewer: Python that has `prompt`, `result` and `answer`; the word that names it."""
-
-    def make(code: str = "", *, names: tuple[str, ...] = BUILT_IN, write: bool = True) -> str:
-        path = user.home / "reviewer.py"
-        body = ANSWER.format(names=names) + code + ("\n" + WRITE if write else "")
-        path.write_text(f"#!/usr/bin/env python3\n{body}")
-        path.chmod(0o755)
-        return f"command:{path}"
-
-    return make
-
-
-def review(user: User, thing: object, agent: str, *words: object, code: int = 0) -> dict[str, Any]:
-    """Review on bubblewrap: the report."""
-    command = ("review", "run", thing, "--agent", agent, "--sandbox", "bubblewrap", *words)
-    ran = user.run(*command, code=code)
-    place = next(line for line in ran.lines if line.startswith("Report: "))
-    report: dict[str, Any] = json.loads((user.home / place.removeprefix("Report: ")).read_text())
-    return report
-
-
-def bytes_of(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder but reviews."""
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file() and "reviews" not in path.relative_to(folder).parts
-    }
 
 
 def stream_of(user: User, trial: str) -> str:
@@ -69,7 +22,7 @@ def stream_of(user: User, trial: str) -> str:
 
 
 def test_a_job_is_reviewed_and_not_changed(
-    user: User, make_task: MakeTask, reviewer: Callable[..., str]
+    user: User, make_task: MakeTask, reviewer: MakeReviewer
 ) -> None:
     """Each trial gets its verdicts, and not a byte of the job, its streams or files, differs."""
     make_task("good", folder=user.home / "tasks")
@@ -108,7 +61,7 @@ def test_the_documented_reviewer(user: User, make_task: MakeTask) -> None:
 
 
 def test_a_review_is_rebuilt_to_the_byte(
-    user: User, make_task: MakeTask, reviewer: Callable[..., str]
+    user: User, make_task: MakeTask, reviewer: MakeReviewer
 ) -> None:
     """Report and reviewers' files come back from the log; a check finds what is wrong with them."""
     make_task()
@@ -194,7 +147,7 @@ BAD = {
 
 
 def test_a_bad_reviewer_costs_its_own_entry(
-    user: User, make_task: MakeTask, reviewer: Callable[..., str]
+    user: User, make_task: MakeTask, reviewer: MakeReviewer
 ) -> None:
     """Whatever a reviewer does costs exactly one error entry, which says what it was; the others
     stand, and the reviewed job is as it was."""
@@ -223,7 +176,7 @@ def test_a_bad_reviewer_costs_its_own_entry(
 
 
 def test_a_reviewer_can_change_nothing_and_reach_nobody(
-    user: User, make_task: MakeTask, reviewer: Callable[..., str]
+    user: User, make_task: MakeTask, reviewer: MakeReviewer
 ) -> None:
     """Evidence can be read and not written, and there is no network; both are tried inside."""
     make_task()
@@ -256,7 +209,7 @@ answer["summary"] = repr(tried)
 
 
 def test_passing_and_failing_split_the_job(
-    user: User, make_task: MakeTask, reviewer: Callable[..., str]
+    user: User, make_task: MakeTask, reviewer: MakeReviewer
 ) -> None:
     """What one selection takes the other leaves, and one trial can be named alone."""
     make_task("good", folder=user.home / "tasks")
@@ -275,7 +228,7 @@ def test_passing_and_failing_split_the_job(
 
 
 def test_a_tasks_files_are_evidence_only_under_a_trusted_root(
-    user: User, make_task: MakeTask, reviewer: Callable[..., str]
+    user: User, make_task: MakeTask, reviewer: MakeReviewer
 ) -> None:
     """Without a root, or where the folder changed, the task stays out and a note says so."""
     task = make_task("t", folder=user.home / "tasks")
@@ -298,7 +251,7 @@ def test_a_tasks_files_are_evidence_only_under_a_trusted_root(
     assert "is not what the trial ran" in changed["notes"][0]
 
 
-def test_whose_rubric_holds(user: User, make_task: MakeTask, reviewer: Callable[..., str]) -> None:
+def test_whose_rubric_holds(user: User, make_task: MakeTask, reviewer: MakeReviewer) -> None:
     """--rubric comes first, then the task's own, then the built-in one; guidance is the prompt."""
     task = make_task()
     own = {"criteria": [{"name": "own", "description": "HIDDEN", "guidance": "SEEN-OWN"}]}
@@ -318,39 +271,8 @@ def test_whose_rubric_holds(user: User, make_task: MakeTask, reviewer: Callable[
     assert len(list((job / "reviews").iterdir())) == 2
 
 
-def test_a_review_that_was_cut_off_goes_on(
-    user: User, make_task: MakeTask, reviewer: Callable[..., str]
-) -> None:
-    """After a kill -9 the answers that were there stay, the rest is reviewed, once each."""
-    for name in ("a", "b", "c"):
-        make_task(name, folder=user.home / "tasks")
-    job = user.job("tasks")
-    agent = reviewer()
-    process = user.start(
-        "review", "run", job, "--agent", agent, "--sandbox", "bubblewrap", "-n", "1"
-    )
-    assert process.stdout is not None
-    first = process.stdout.readline()
-    assert first.startswith("[REVIEW]")
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    process.stdout.close()
-    assert process.stderr is not None
-    process.stderr.close()
-    [folder] = [path for path in (job / "reviews").iterdir() if path.is_dir()]
-    unfinished = user.run("review", "show", job, code=None)
-    assert unfinished.code != 0
-    assert "has not finished" in unfinished.err
-    report = review(user, job, agent, "--resume", folder.name)
-    assert [trial["review_valid"] for trial in report["trials"]] == [True] * 3
-    again = user.run("review", "run", job, "--agent", agent, "--resume", folder.name, code=None)
-    assert "is finished" in again.err
-    shown = user.run("review", "show", job, code=0).out
-    assert "3 of 3 trials reviewed" in shown
-
-
 def test_a_job_known_only_by_its_files(
-    user: User, make_task: MakeTask, reviewer: Callable[..., str]
+    user: User, make_task: MakeTask, reviewer: MakeReviewer
 ) -> None:
     """Folders without a log are reviewed too; one with an unreadable result counts as failing."""
     job = user.job(make_task().name)
