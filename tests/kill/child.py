@@ -1,16 +1,20 @@
-"""Runs one job under the shim and is killed at every write after the verifier's end, in turn.
+"""Runs a job, or a regrade of one, under the shim, and is killed at every write in turn.
 
-Started by test_kill.py with the shim preloaded. Prints one JSON line a run: where it was killed,
-what had been acknowledged, and what the resume made of it.
+Of a job, at every write after the verifier's end; of a regrade, at every one. Started by
+test_kill.py with the shim preloaded. Prints one JSON line a run: where it was killed, what had been
+acknowledged, and what the resume made of it.
 """
 
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import json
 import os
 import sys
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 import anyio
 
@@ -18,11 +22,16 @@ from helpers.fakes import CountingIds, FakeBackend, FakeSandbox, TickingClock
 from helpers.jobs import Watched, services, write_task
 from trialog.engine.job.api import resume_job, run_job
 from trialog.engine.job.config import JobConfig
+from trialog.engine.regrade.progress import load_progress
+from trialog.engine.regrade.run import Wish, regrade_job, resume_regrade
 from trialog.engine.sandbox.protocol import Command, Exit
 from trialog.engine.tasks.load import load_task
 from trialog.events.open import open_log
+from trialog.projections.rebuild import rebuild
 
 SHIM = ctypes.CDLL(None)
+
+Act = Callable[..., Coroutine[Any, Any, None]]
 
 
 def note(folder: Path, word: str) -> None:
@@ -52,14 +61,42 @@ class Backend(FakeBackend):
         return Exit(ended_by="exit", code=0, duration=0.0)
 
 
+def ids_after(earlier: int) -> CountingIds:
+    """Ids that so many earlier processes have not used: they never come again."""
+    ids = CountingIds()
+    for _ in range(10_000 * earlier):
+        ids.event_id()
+    return ids
+
+
+async def regrade(folder: Path, task: Path, kill_at: int | None, *, resume: bool) -> None:
+    """Regrade the job in `folder`, or go on with that; a new regrade where none was planned."""
+    jobs = folder / "jobs"
+    async with open_log(jobs / "trialog.db") as log:
+        made = services(
+            log,
+            Backend(folder, None),
+            jobs,
+            clock=TickingClock(),
+            ids=ids_after(2 if resume else 1),
+        )
+        (job,) = [name.removeprefix("job/") for name in await log.streams("job/")]
+        progress = await load_progress(log, job)
+        if resume and progress.unfinished is not None:
+            await resume_regrade(made, job, Watched())
+        elif not progress.regrades:
+            if kill_at is not None:
+                SHIM.shim_arm(ctypes.c_long(kill_at))
+            await regrade_job(made, job, Wish(reason="again"), Watched())
+        else:
+            await rebuild(log, job, jobs)
+
+
 async def run(folder: Path, task: Path, kill_at: int | None, *, resume: bool) -> None:
     """Run or resume the job in `folder`."""
     jobs = folder / "jobs"
     backend = Backend(folder, kill_at)
-    ids = CountingIds()
-    if resume:
-        for _ in range(10_000):  # ids of another process never come again
-            ids.event_id()
+    ids = ids_after(1 if resume else 0)
     async with open_log(jobs / "trialog.db") as log:
         made = services(log, backend, jobs, clock=TickingClock(), ids=ids)
         if resume:
@@ -71,13 +108,15 @@ async def run(folder: Path, task: Path, kill_at: int | None, *, resume: bool) ->
             await run_job(made, config, [loaded], Watched())
 
 
-def in_child(folder: Path, task: Path, kill_at: int | None, *, resume: bool) -> tuple[int, int]:
-    """Run in a forked process: its exit status, and how many writes it counted."""
+def in_child(
+    folder: Path, task: Path, kill_at: int | None, *, resume: bool, act: Act = run
+) -> tuple[int, int]:
+    """Run it in a forked process: its exit status, and how many writes it counted."""
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
-            anyio.run(lambda: run(folder, task, kill_at, resume=resume))
+            anyio.run(lambda: act(folder, task, kill_at, resume=resume))
             counted = SHIM.shim_count()
             SHIM.shim_arm(ctypes.c_long(-1))
             os.write(writing, str(counted).encode())
@@ -94,9 +133,49 @@ def in_child(folder: Path, task: Path, kill_at: int | None, *, resume: bool) -> 
     return os.waitpid(pid, 0)[1], int(counted or 0)
 
 
+def regrades(root: Path) -> None:
+    """The regrade that nothing interrupts, then one killed at each write."""
+    task = write_task(root / "task")
+
+    def begin(folder: Path) -> dict[str, str]:
+        folder.mkdir()
+        in_child(folder, task, None, resume=False)
+        return hashes(folder)
+
+    whole = root / "whole"
+    originals = begin(whole)
+    status, writes = in_child(whole, task, 1_000_000, resume=False, act=regrade)
+    same = originals.items() <= hashes(whole).items()
+    print(json.dumps({"status": status, "writes": writes, "same": same}), flush=True)
+    for kill_at in range(1, writes + 1):
+        folder = root / f"killed-{kill_at}"
+        originals = begin(folder)
+        status, _ = in_child(folder, task, kill_at, resume=False, act=regrade)
+        between = hashes(folder)
+        resumed, _ = in_child(folder, task, None, resume=True, act=regrade)
+        print(
+            json.dumps(
+                {
+                    "kill_at": kill_at,
+                    "status": status,
+                    "resumed": resumed,
+                    "same": originals.items() <= between.items() & hashes(folder).items(),
+                    "verifiers": len(list(folder.glob("verifier-*"))),
+                }
+            ),
+            flush=True,
+        )
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    """The hash of every file of the job's, by its path."""
+    (job,) = (path.parent for path in folder.glob("jobs/20*/summary.json"))
+    files = [path for path in job.rglob("*") if path.is_file()]
+    return {str(file): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+
+
 def main(root: Path) -> None:
     """The run that nothing interrupts, then one killed at each write."""
-    SHIM.shim_count.restype = ctypes.c_long
     task = write_task(root / "task")
     whole = root / "whole"
     whole.mkdir()
@@ -132,4 +211,5 @@ async def _has_verdict(path: Path) -> bool:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    SHIM.shim_count.restype = ctypes.c_long
+    {"run": main, "regrade": regrades}[sys.argv[1]](Path(sys.argv[2]))

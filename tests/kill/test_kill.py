@@ -1,4 +1,4 @@
-"""kill -9 at every write between the verifier's end and the job's, then a resume."""
+"""kill -9 at every write of a trial's end and of a regrade, then a resume."""
 
 from __future__ import annotations
 
@@ -50,14 +50,8 @@ def files(folder: Path) -> dict[str, list[Any]]:
     return {str(p.relative_to(job)): compared(p) for p in sorted(job.rglob("*")) if p.is_file()}
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_killed_at_every_write(tmp_path: Path) -> None:
-    """Whatever write is the last one, a resume gives the uninterrupted run's files.
-
-    Once the verdict is durable neither agent nor verifier runs again; before that only the
-    verifier does; and result.json is never there before the trial's end is in the log.
-    """
+def killed_at_every_write(what: str, tmp_path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """What came of the one that nothing interrupted, and of those killed at each write."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     assert compiler, "this test needs a C compiler (Debian: gcc, libc6-dev)"
     shim = tmp_path / "shim.so"
@@ -66,20 +60,33 @@ def test_killed_at_every_write(tmp_path: Path) -> None:
     )
     environ = os.environ | {"LD_PRELOAD": str(shim), "PYTHONPATH": str(HERE.parent)}
     ran = subprocess.run(
-        [sys.executable, HERE / "child.py", tmp_path],
+        [sys.executable, HERE / "child.py", what, tmp_path],
         env=environ, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr[-4000:]
     whole, *killed = [json.loads(line) for line in ran.stdout.splitlines()]
     assert whole["status"] == 0
+    for run in killed:
+        assert run["status"] == signal.SIGKILL, run
+        assert run["resumed"] == 0, f"{run}: {ran.stderr[-4000:]}"
+    return whole, killed
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_killed_at_every_write(tmp_path: Path) -> None:
+    """Whatever write is the last one, a resume gives the uninterrupted run's files.
+
+    Once the verdict is durable neither agent nor verifier runs again; before that only the
+    verifier does; and result.json is never there before the trial's end is in the log.
+    """
+    whole, killed = killed_at_every_write("run", tmp_path)
     assert len(killed) == whole["writes"] > 20
     expected = files(tmp_path / "whole")
     assert any(name.endswith("/result.json") for name in expected)
     early = late = 0
     for run in killed:
         where = f"killed at write {run['kill_at']} of {whole['writes']}"
-        assert run["status"] == signal.SIGKILL, where
-        assert run["resumed"] == 0, f"{where}: {ran.stderr[-4000:]}"
         assert run["agents"] == 1, where
         assert run["verifiers"] == (1 if run["acknowledged"] else 2), where
         assert run["acknowledged"] or not run["result_before"], where
@@ -88,3 +95,23 @@ def test_killed_at_every_write(tmp_path: Path) -> None:
         late += run["acknowledged"]
     assert early
     assert late
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_regrade_killed_at_every_write(tmp_path: Path) -> None:
+    """Whatever write is the last one, it ends with the same summary, and the originals' bytes stay.
+
+    A verifier runs once, and once more only where its answer was not in the log.
+    """
+    whole, killed = killed_at_every_write("regrade", tmp_path)
+    assert whole["same"]
+    assert len(killed) == whole["writes"] > 10
+    expected = files(tmp_path / "whole")
+    assert any(name.endswith("/regrade.json") for name in expected)
+    assert "regrade-summary.json" in expected
+    for run in killed:
+        assert run["same"], run
+        assert run["verifiers"] in (2, 3), run
+        assert files(tmp_path / f"killed-{run['kill_at']}") == expected, run
+    assert {run["verifiers"] for run in killed} == {2, 3}
