@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import anyio
 import msgspec
 from anyio import to_thread
 
@@ -16,6 +18,7 @@ from ..errors import ConfigError
 from ..job.config import JobConfig
 from ..job.services import Services
 from ..location import NotFound, job_started
+from ..regrade.progress import load_progress
 from ..regrade.report import Noted, RegradeOpened, RegradeReport, TrialRegraded
 from ..regrade.reverify import REASON, engine_given
 from ..regrade.run import Wish, plan_regrade, regrade_job, resume_regrade
@@ -113,22 +116,40 @@ async def _regrade(
     resume: bool = False,
 ) -> int:
     config = msgspec.convert((await job_started(session.log, job)).config, JobConfig)
+    if resume:
+        means = await _as_planned(session, job, means)
     backend = await choose(
         means.sandbox or config.sandbox,
         default_image=means.image or config.image or variables.environ.get("TRIALOG_IMAGE"),
         strict_limits=config.strict_limits,
     )
+    watch = _Watch(session.terminal, dry_run=dry_run)
     try:
         services = services_of(session, backend, variables)
-        watch = _Watch(session.terminal, dry_run=dry_run)
         if dry_run:
             await plan_regrade(services, job, wish, watch)
             watch.end_of_plan()
             return EXIT_OK
         result = await _run(services, job, wish, watch, means.concurrency, resume=resume)
+    except anyio.get_cancelled_exc_class():
+        if watch.begun and not dry_run:
+            shown = shlex.quote(escaped(job))
+            session.terminal.message(f"stopped; `trialog regrade {shown} --resume` goes on")
+        raise
     finally:
         await backend.aclose()
     return _conclude(session, result)
+
+
+async def _as_planned(session: Session, job: str, means: _Means) -> _Means:
+    """In the kind of sandbox and image that the regrade was begun in, if no other is named."""
+    unfinished = (await load_progress(session.log, job)).unfinished
+    if unfinished is None:
+        return means
+    planned = unfinished.planned
+    return means._replace(
+        sandbox=means.sandbox or planned.sandbox, image=means.image or planned.image
+    )
 
 
 async def _run(
@@ -171,14 +192,17 @@ class _Watch:
         self._dry_run = dry_run
         self._would = 0
         self._trials = 0
+        self.begun = False
+        """The plan is in the log."""
 
     def __call__(self, report: RegradeReport) -> None:
         terminal = self._terminal
         match report:
             case RegradeOpened():
                 self._trials = len(report.planned.trials)
+                self.begun = True
                 if not self._dry_run:
-                    what = "goes on" if report.done else "begins"
+                    what = "goes on" if report.resumed else "begins"
                     terminal.message(
                         f"Regrade {report.planned.regrade_id} {what}: "
                         f"{plural(self._trials, 'trial')}"

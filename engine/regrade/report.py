@@ -16,8 +16,8 @@ class RegradeOpened(msgspec.Struct, frozen=True, kw_only=True):
     """A regrade begins, or goes on."""
 
     planned: RegradePlanned
-    done: int
-    """Trials that have their answer already."""
+    resumed: bool = False
+    """It was cut off before."""
 
 
 class TrialRegraded(msgspec.Struct, frozen=True, kw_only=True):

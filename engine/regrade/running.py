@@ -115,12 +115,11 @@ class Running:
         version = self.progress.state.version
         record = JobRecord(self.services.log, self.job, clock=clock, ids=ids, version=version)
         unfinished = self.progress.unfinished
-        skipped = set[str]()
-        if unfinished is not None and unfinished.id == self.planned.regrade_id:
-            skipped = set(unfinished.skipped)
+        resumed = unfinished is not None and unfinished.id == self.planned.regrade_id
+        skipped = set(unfinished.skipped) if unfinished is not None and resumed else set[str]()
         self._counts["not_regradable"] = len(skipped)
         left = [trial for trial in self.planned.trials if trial not in skipped]
-        watch(RegradeOpened(planned=self.planned, done=len(skipped)))
+        watch(RegradeOpened(planned=self.planned, resumed=resumed))
         async with self._context(record) as context:
             slots = anyio.CapacityLimiter(concurrency)
 
@@ -135,7 +134,7 @@ class Running:
 
     async def look(self, watch: RegradeWatcher) -> None:
         """Tell of each trial what would be done with it."""
-        watch(RegradeOpened(planned=self.planned, done=0))
+        watch(RegradeOpened(planned=self.planned))
         async with self._context(None) as context:
 
             async def one(trial: str) -> TrialRegraded:

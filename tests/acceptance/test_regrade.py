@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +52,17 @@ def files_of(user: User, job: str) -> dict[str, bytes]:
         str(path.relative_to(folder)): path.read_bytes()
         for path in folder.rglob("*")
         if path.is_file() and not path.name.startswith("regrade")
+    }
+
+
+def everything(user: User) -> dict[str, bytes | None]:
+    """The log, the blobs and every file and folder beside them, but locks and readers' marks."""
+    return {
+        str(path): path.read_bytes() if path.is_file() else None
+        for path in (user.home / "jobs").rglob("*")
+        if path.suffix != ".lock"
+        and not path.name.endswith("-shm")
+        and (not path.name.endswith("-wal") or path.stat().st_size)
     }
 
 
@@ -126,17 +138,9 @@ def test_killed_and_resumed(user: User, make_task: MakeTask, options: list[str])
     make_task("t", test=LENIENT, solve=WRONG)
     job = run_job(user, "-k", "3", *options)
     before = files_of(user, job)
-    mend(user, STRICT + '[ -n "$GATE" ] && { echo at the gate; sleep 300; }\nexit 0\n')
-    process = user.start(
-        "regrade", job, "-n", "1", "--verifier-env", "GATE=closed", start_new_session=True
-    )
+    mend(user, GATED)
+    process = begin(user, job)
     home = user.home
-
-    def at_the_gate() -> bool:
-        logs = (home / "jobs").glob(".scratch/*/*/*/verifier.log")
-        return any("at the gate" in log.read_text() for log in logs)
-
-    until(at_the_gate, "the gate")
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
     assert not list((home / job).rglob("regrade*.json"))
@@ -149,16 +153,77 @@ def test_killed_and_resumed(user: User, make_task: MakeTask, options: list[str])
     assert "none to resume" in refused.err
 
 
+GATED = STRICT + '[ -n "$GATE" ] && { echo at the gate; sleep 300; }\nexit 0\n'
+
+
+def begin(user: User, job: str, *words: str) -> subprocess.Popen[str]:
+    """Start a regrade whose test stops at a gate, and wait until it does."""
+    words = ("-n", "1", "--verifier-env", "GATE=closed", *words)
+    process = user.start("regrade", job, *words, start_new_session=True)
+
+    def at_the_gate() -> bool:
+        logs = (user.home / "jobs").glob(".scratch/*/*/*/verifier.log")
+        return any("at the gate" in log.read_text() for log in logs)
+
+    until(at_the_gate, "the gate")
+    return process
+
+
+@pytest.mark.docker
+@pytest.mark.bubblewrap
+def test_a_resume_keeps_to_the_sandbox(user: User, make_task: MakeTask) -> None:
+    """What was begun in another kind of sandbox than the run's goes on in that."""
+    make_task("t", test=LENIENT, solve=WRONG)
+    job = run_job(user, "--sandbox", "bubblewrap")
+    mend(user, GATED)
+    process = begin(user, job, "--sandbox", "docker", "--image", IMAGE)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    ran = user.run("regrade", job, "--resume", code=0)
+    assert "1 changed (0 fail->pass, 1 pass->fail)" in ran.lines[-1]
+    assert "the run's sandbox was bubblewrap, this one is docker" in ran.out + ran.err
+
+
+@pytest.mark.bubblewrap
+def test_interrupted(user: User, make_task: MakeTask) -> None:
+    """Ctrl-C says how it goes on, leaves nothing running, and is no regrade that holds."""
+    make_task("t", test=LENIENT, solve=WRONG)
+    job = run_job(user, "--sandbox", "bubblewrap")
+    mend(user, GATED)
+    process = begin(user, job)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert f"trialog regrade {Path(job).name} --resume" in said
+    assert not list((user.home / job).rglob("regrade*.json"))
+    ran = user.run("regrade", job, "--resume", code=0)
+    assert "goes on" in ran.err
+    assert "1/1 regraded, 1 changed (0 fail->pass, 1 pass->fail)" in ran.lines[-1]
+
+
+@pytest.mark.bubblewrap
+def test_two_at_once(user: User, make_task: MakeTask) -> None:
+    """A second regrade of a job is refused while one runs, and so is a resume of the job."""
+    make_task("t", test=LENIENT, solve=WRONG)
+    job = run_job(user, "--sandbox", "bubblewrap")
+    mend(user, GATED)
+    process = begin(user, job)
+    for words in (("regrade", job), ("regrade", job, "--resume"), ("resume", job)):
+        assert f"is run by process {process.pid}" in user.run(*words, code=2).err
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+
+
 @pytest.mark.bubblewrap
 def test_a_dry_run(user: User, make_task: MakeTask) -> None:
     """It says what would be done, and appends nothing."""
     make_task("t", test=LENIENT, solve=WRONG)
     job = run_job(user, "--sandbox", "bubblewrap")
-    log = (user.home / "jobs" / "trialog.db").read_bytes()
+    before = everything(user)
     ran = user.run("regrade", job, "--dry-run", code=0)
     assert ran.lines[0].startswith("would regrade  t__")
     assert ran.lines[-1] == "1 of 1 trial would be regraded; nothing was done"
-    assert (user.home / "jobs" / "trialog.db").read_bytes() == log
+    assert everything(user) == before
     refused = user.run("regrade", job, "--dry-run", "--resume", code=2)
     assert "not both" in refused.err
 
