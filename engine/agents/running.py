@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import anyio
 from msgspec.structs import replace
 
 from ...events.kinds import AgentFailed
@@ -10,6 +11,8 @@ from ..models.gateway.gateway import Gateway
 from ..models.gateway.sandbox import SandboxWithGateway
 from ..models.gateway.trial import TrialCalls
 from ..models.meter import Reached
+from ..models.replaying import Recording
+from ..output import Captured, store_output
 from .chat import CHAT
 from .protocol import Agent, AgentContext, AgentOutcome
 
@@ -36,13 +39,43 @@ async def run_agent(agent: Agent, context: AgentContext) -> AgentOutcome:
         model, models, upstream, emit=context.emit, blobs=context.blobs, clock=context.clock
     )
     gateway = Gateway(trial)
+    inside = replace(context, sandbox=SandboxWithGateway(context.sandbox, gateway))
     try:
-        outcome = await agent.run(
-            replace(context, sandbox=SandboxWithGateway(context.sandbox, gateway))
-        )
+        if models.recording is None:
+            outcome = await agent.run(inside)
+        else:
+            outcome = await _replayed(agent, inside, trial, models.recording)
     finally:
         gateway.close()
     return outcome if trial.reached is None else _limited(outcome, trial.reached)
+
+
+async def _replayed(
+    agent: Agent, context: AgentContext, trial: TrialCalls, recording: Recording
+) -> AgentOutcome:
+    """The outcome of an agent whose calls a record answers; it ends with the first that differs."""
+    printed: list[Captured] = []
+
+    def cut_off(captured: Captured) -> None:
+        printed.append(captured)
+        context.cut_off(captured)
+
+    begun = context.clock.monotonic()
+    outcome: AgentOutcome | None = None
+    with anyio.CancelScope() as scope:
+        trial.stop = scope.cancel
+        outcome = await agent.run(replace(context, cut_off=cut_off))
+    if recording.differs is None:
+        assert outcome is not None  # nothing else cancels that scope
+        return outcome
+    output = await store_output(context.blobs, printed[0]) if printed else None
+    duration = round(context.clock.monotonic() - begun, 6)
+    return AgentOutcome(
+        end=AgentFailed(
+            error=str(recording.differs), category="replay_differs", duration=duration,
+            output=output if outcome is None else outcome.end.output,
+        )
+    )  # fmt: skip
 
 
 def _limited(outcome: AgentOutcome, reached: Reached) -> AgentOutcome:

@@ -33,7 +33,7 @@ def settle_gateway(
     """
     if config.model_gateway == "off":
         return config, []
-    asked = config.model_gateway == "on"
+    replays = config.replay_models is not None
     inside = {name: agent for name, agent in agents.items() if calls_from_inside(agent)}
     # What is only handed on (as by --env-file) is the gateway's to call, and is replaced inside.
     given = [
@@ -42,6 +42,7 @@ def settle_gateway(
         for name in _OWN
         if env.get(name, "") not in ("", services.environ.get(name))
     ]
+    asked = config.model_gateway == "on" or (replays and bool(inside))
     keys = [name for name in (API_KEY, ANTHROPIC_API_KEY) if services.environ.get(name, "").strip()]
     if not asked and (not inside or not config.models or not keys or given):
         return config, []
@@ -54,7 +55,8 @@ def settle_gateway(
             f"agents are given another {given[0]}, which the gateway sets; leave one of them out",
             key=_KEY,
         )
-    read_endpoints(services.environ)
+    if not replays:
+        read_endpoints(services.environ)
     if (why := services.backend.no_listener) is not None:
         if asked:
             raise ConfigError(why, key=_KEY)

@@ -13,7 +13,7 @@ from ...events.kinds import TrialEvent, TrialScheduled, TrialStarted, WarningRai
 from ...events.kinds.parts import Continues, Output
 from ...projections.errors import FilesUnwritable
 from ..models.models import Models
-from ..models.replaying import ReplayClient
+from ..models.replaying import Recording
 from ..output import Captured, store_output
 from ..tasks.model import TaskWarning
 from ..trial.decide import Command, Record
@@ -43,7 +43,7 @@ class History:
         self._newest: Awaitable[Appended] | None = None
         self._cut: Captured | None = None
         self._recorded: RecordedTrial | None = None
-        self._client: ReplayClient | None = None
+        self._recording: Recording | None = None
 
     def command(self, *commands: Command) -> None:
         """Queue what the commands lead to."""
@@ -86,8 +86,9 @@ class History:
         recorded = await self.recorded()
         if recorded is None:
             return self.job.models
-        self._client = recorded.client(self.job.log.blobs, self._as_logged)
-        return self.job.models.answered_by(self._client)
+        self._recording = recorded.recording(self.job.log.blobs, self._as_logged)
+        gateway = self.job.config.model_gateway == "on"
+        return self.job.models.answered_by(self._recording, gateway=gateway)
 
     def _as_logged(self, request: Any) -> Any:
         redactor = self.job.redactor
@@ -95,14 +96,15 @@ class History:
 
     def note_replay(self) -> None:
         """Once the agent has ended: tell where its calls were not those of the record."""
-        client = self._client
-        if client is None:
+        recording = self._recording
+        if recording is None:
             return
-        if client.differs is not None:
-            self.tell_difference(str(client.differs))
-        elif client.left:
+        if recording.differs is not None:
+            self.tell_difference(str(recording.differs))
+        elif recording.left:
             message = (
-                f"the agent ended with {client.left} of the recorded trial's model calls not made"
+                f"the agent ended with {recording.left} of the recorded trial's model calls not "
+                "made"
             )
             self.note(WarningRaised(code="replay_shorter", message=message))
 

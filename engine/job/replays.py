@@ -27,11 +27,10 @@ from ...events.kinds.parts import Replays, Slot
 from ...events.log import BlobStore, EventLog
 from ...events.values import unescape
 from ...projections.source import read_trial
-from ..agents.chat import CHAT
 from ..errors import ConfigError
 from ..models.client import CutOff
 from ..models.recorded import RecordedCall, call_blobs, recorded_calls
-from ..models.replaying import ReplayClient
+from ..models.replaying import Recording
 from .config import JobConfig
 from .load import load_job
 from .state import JobState, slot_key, slots
@@ -53,9 +52,9 @@ class RecordedTrial(msgspec.Struct, frozen=True, kw_only=True):
     """The replies of each judge, with the events' ids: those that its verdict is made of."""
     events: Sequence[RecordedEvent]
 
-    def client(self, blobs: BlobStore, clean: Callable[[Any], Any]) -> ReplayClient:
-        """A client for the trial that is answered by this one; see ReplayClient."""
-        return ReplayClient(self.name, self.calls, blobs, clean=clean, cut_off=_cut_off(self.end))
+    def recording(self, blobs: BlobStore, clean: Callable[[Any], Any]) -> Recording:
+        """Its calls, for the trial that is answered by this one; see Recording."""
+        return Recording(self.name, self.calls, blobs, clean=clean, cut_off=_cut_off(self.end))
 
 
 class ReplayedJob:
@@ -119,11 +118,11 @@ async def _answering(log: EventLog, job: JobState, slot: Slot) -> str:
         payloads = _payloads(await read_trial(log, scheduled.trial))
         if _end(payloads) is None:
             continue
-        calls = [one for _, one in payloads if isinstance(one, ModelCalled)]
+        calls = [
+            one for _, one in payloads if isinstance(one, ModelCalled) and one.failure != "refused"
+        ]
         if not calls:
             raise _Unseen(f"no model call of trial {scheduled.trial} was seen")
-        if slot.agent != CHAT:
-            raise _Unseen(f"the calls of {slot.agent} were made from inside the sandbox")
         for place, call in enumerate(calls, 1):
             for ref in call_blobs(call):
                 if not await log.blobs.has(ref):

@@ -158,7 +158,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
             needed=CHAT in config.agents and self.replays is None,
             limits=config.model_limits(), prices=config.prices,
             call_timeout=config.model_timeout_sec,
-            gateway=config.model_gateway == "on", also=config.also_models,
+            gateway=config.model_gateway == "on" and self.replays is None, also=config.also_models,
         )  # fmt: skip
 
     def _context(

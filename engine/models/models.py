@@ -10,9 +10,12 @@ import msgspec
 
 from .client import ModelClient, open_model_client
 from .endpoint import ModelUnavailable, read_endpoint, read_endpoints
-from .gateway.upstream import Upstream, open_upstream
+from .gateway.endpoints import Endpoints
+from .gateway.recorded import RecordedEndpoints
+from .gateway.upstream import open_upstream
 from .limit import CostLimit
 from .prices import Price
+from .replaying import Recording, ReplayClient
 
 CALLS_AT_ONCE = 8
 """To one model."""
@@ -54,13 +57,15 @@ class Models(CallSlots):
         prices: Mapping[str, Price] | None = None,
         call_timeout: float = 600.0,
         cost_limit: CostLimit | None = None,
-        upstream: Upstream | ModelUnavailable | None = None,
+        upstream: Endpoints | ModelUnavailable | None = None,
         also: Collection[str] = (),
     ) -> None:
         super().__init__()
         self._client = client
         self._error = error
         self._upstream = upstream
+        self.recording: Recording | None = None
+        """What answers in place of any model."""
         self.also = frozenset(also)
         """Models beside its own that a trial may call through its gateway."""
         self.limits = limits or ModelLimits()
@@ -76,17 +81,21 @@ class Models(CallSlots):
             raise self._error or ModelUnavailable("this job was started without models")
         return self._client
 
-    def upstream(self) -> Upstream | None:
+    def upstream(self) -> Endpoints | None:
         """What gateways pass calls on to; null where the job has none. Raises ModelUnavailable."""
         if isinstance(self._upstream, ModelUnavailable):
             raise self._upstream
         return self._upstream
 
-    def answered_by(self, client: ModelClient) -> Models:
-        """The same limits and prices with another client, whose calls wait for nobody."""
-        return Models(
-            client, limits=self.limits, prices=self._prices, call_timeout=self.call_timeout
-        )
+    def answered_by(self, recording: Recording, *, gateway: bool) -> Models:
+        """The same limits and prices for one trial, whose calls a record answers at once."""
+        models = Models(
+            ReplayClient(recording), limits=self.limits, prices=self._prices, also=self.also,
+            call_timeout=self.call_timeout,
+            upstream=RecordedEndpoints(recording) if gateway else None,
+        )  # fmt: skip
+        models.recording = recording
+        return models
 
     def price(self, model: str) -> Price | None:
         """A model's price; null where the table has none."""
@@ -111,7 +120,7 @@ async def open_models(
     `needed` is for agents that run out here, `gateway` for those in sandboxes.
     """
     async with AsyncExitStack() as stack:
-        upstream: Upstream | ModelUnavailable | None = None
+        upstream: Endpoints | ModelUnavailable | None = None
         if gateway:
             try:
                 upstream = await stack.enter_async_context(open_upstream(read_endpoints(environ)))

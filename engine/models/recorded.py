@@ -12,6 +12,12 @@ from ...events.log import BlobStore
 from ...events.values import BlobRef, Json, as_blob_ref, unescape
 from .client import Failure
 
+INHERITED = ("tools", "system", "instructions")
+"""Fields that a request has from the one that it goes on from, where its event leaves them out."""
+
+GROWING = ("messages", "input")
+"""Fields of which an event has what is new."""
+
 CUT_OFF = "the call was cut off"
 """The error of a call that was under way when its agent was ended."""
 
@@ -31,6 +37,8 @@ class RecordedCall(msgspec.Struct, frozen=True, kw_only=True):
     status: int | None = None
     code: str | None = None
     retries: int = 0
+    form: str | None = None
+    """As in ModelCalled."""
 
 
 def call_blobs(call: ModelCalled) -> Iterable[BlobRef]:
@@ -46,14 +54,15 @@ async def recorded_calls(
     """The calls of one trial, from its events with their ids, in order.
 
     An event has only what is new in a request, under `continues` the call that it goes on from.
-    Raises BlobMissing.
+    Calls that the gateway refused were made of no model, and are left out. Raises BlobMissing.
     """
     whole: dict[str, dict[str, Any]] = {}
     calls: list[RecordedCall] = []
     for event_id, call in events:
+        if call.failure == "refused":
+            continue
         given = cast("dict[str, Any]", await _full(call.request, blobs))
-        before = whole.get(given.pop("continues", ""), {})
-        request = whole[event_id] = _whole(before, given)
+        request = whole[event_id] = _whole(whole, given)
         answer = None if call.response is None else await _full(call.response, blobs)
         body = None
         if answer is not None:
@@ -63,18 +72,21 @@ async def recorded_calls(
             RecordedCall(
                 event=event_id, request=request, body=body, error=error,
                 failure=_failure(call.failure, error or ""), status=call.status, code=call.code,
-                retries=call.retries,
+                retries=call.retries, form=call.form,
             )
         )  # fmt: skip
     return calls
 
 
-def _whole(before: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+def _whole(known: Mapping[str, Mapping[str, Any]], new: dict[str, Any]) -> dict[str, Any]:
     """A request out of the one that it goes on from, if any, and of what is new in it."""
-    if not before:
-        return dict(new)
-    inherited = {name: before[name] for name in ("tools",) if name in before}
-    return {**inherited, **new, "messages": [*before["messages"], *new["messages"]]}
+    before = known.get(str(new.get("continues")))
+    if before is None:
+        return new
+    own = {name: value for name, value in new.items() if name != "continues"}
+    inherited = {name: before[name] for name in INHERITED if name in before}
+    grown = {name: [*before[name], *own[name]] for name in GROWING if name in own}
+    return {**inherited, **own, **grown}
 
 
 async def _full(value: Json, blobs: BlobStore, *, text: bool = False) -> Any:

@@ -1,7 +1,7 @@
 """Answering a trial's model calls from the recorded calls of another one.
 
-The calls are answered in their order, each only where its request is the recorded one to the byte.
-The first that is not ends the replay: the record has no answer to it.
+A call is answered only where its request is a recorded one to the byte. The first that is not ends
+the replay: the record has no answer to it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from .difference import Difference, canonical, first_difference
 from .recorded import RecordedCall
 
 
-class ReplayClient:
-    """A ModelClient for one trial that calls no model. `trial` is the recorded one's name."""
+class Recording:
+    """The recorded calls of the trial `trial`, for one that asks them again."""
 
     def __init__(
         self,
@@ -34,20 +34,70 @@ class ReplayClient:
     ) -> None:
         """`clean` makes of a request what a log would have of it; `cut_off` is how the recorded
         agent ended, where that ended a call under way."""
-        self.endpoint = f"trial/{trial}"
-        self._trial = trial
-        self._calls = calls
+        self.trial = trial
+        self.cut_off = cut_off
+        self._calls = list(calls)
+        self._made = len(self._calls)
         self._blobs = blobs
         self._clean = clean
-        self._cut_off = cut_off
-        self._answered = 0
         self.differs: CallFailed | None = None
         """The first call that is not as recorded, once there was one."""
 
     @property
     def left(self) -> int:
         """Recorded calls that nobody asked for yet."""
-        return len(self._calls) - self._answered
+        return len(self._calls)
+
+    @property
+    def calls(self) -> Sequence[RecordedCall]:
+        """Those."""
+        return self._calls
+
+    async def find(self, request: Any, *, in_order: bool = True) -> RecordedCall:
+        """The recorded call of this request, which is then used up: the next one, or where calls
+        may be made at the same time, the first of those that are left.
+
+        Raises CallFailed with `differs` where there is none; from then on there is none any more.
+        """
+        await anyio.lowlevel.checkpoint()
+        if self.differs is not None:
+            raise CallFailed(f"the replay ended before: {self.differs}", "differs")
+        now = self._clean(msgspec.json.decode(json_bytes(request)))
+        wanted = canonical(now)
+        for place, call in enumerate(self._calls[:1] if in_order else self._calls):
+            if canonical(call.request) == wanted:
+                return self._calls.pop(place)
+        raise await self._difference(now)
+
+    async def _difference(self, now: Any) -> CallFailed:
+        recorded = self._calls[0] if self._calls else None
+        number = self._made - self.left + 1
+        found = Difference("", None, None)
+        if recorded is None:
+            error = (
+                f"model call {number} is not in the record: trial {self.trial} made {self._made}"
+            )
+        else:
+            found = first_difference(recorded.request, now) or found
+            error = (
+                f"model call {number} is not the recorded one of trial {self.trial}: "
+                f"{in_words(found)}"
+            )
+        difference = await request_difference(
+            self.trial, number, found, blobs=self._blobs,
+            event=None if recorded is None else recorded.event,
+            recorded=None if recorded is None else recorded.request, now=now,
+        )  # fmt: skip
+        self.differs = CallFailed(error, "differs", difference=difference)
+        return self.differs
+
+
+class ReplayClient:
+    """A ModelClient for one trial that calls no model."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.endpoint = f"trial/{recording.trial}"
+        self._recording = recording
 
     async def complete(
         self, request: Mapping[str, Any], watch: CallWatch | None = None
@@ -56,41 +106,14 @@ class ReplayClient:
 
         Once a call differed, no further one is answered.
         """
-        await anyio.lowlevel.checkpoint()
-        if self.differs is not None:
-            raise CallFailed(f"the replay ended before: {self.differs}", "differs")
-        now = self._clean(msgspec.json.decode(json_bytes(request)))
-        if not self.left:
-            raise await self._difference(None, now, Difference("", None, None))
-        recorded = self._calls[self._answered]
-        if (found := first_difference(recorded.request, now)) is not None:
-            raise await self._difference(recorded, now, found)
-        self._answered += 1
+        recorded = await self._recording.find(request)
         if recorded.body is not None:
             return Answered(body=recorded.body, retries=recorded.retries, replayed=recorded.event)
         raise CallFailed(
             recorded.error or "", recorded.failure, status=recorded.status, code=recorded.code,
             retries=recorded.retries, replayed=recorded.event,
-            ended=self._cut_off if recorded.failure == "cut_off" else None,
+            ended=self._recording.cut_off if recorded.failure == "cut_off" else None,
         )  # fmt: skip
-
-    async def _difference(
-        self, recorded: RecordedCall | None, now: Any, found: Difference
-    ) -> CallFailed:
-        difference = await request_difference(
-            self._trial, self._answered + 1, found, blobs=self._blobs,
-            event=None if recorded is None else recorded.event,
-            recorded=None if recorded is None else recorded.request, now=now,
-        )  # fmt: skip
-        error = (
-            f"model call {difference.call} is not in the record: trial {self._trial} made "
-            f"{len(self._calls)}"
-            if recorded is None
-            else f"model call {difference.call} is not the recorded one of trial {self._trial}: "
-            + in_words(found)
-        )
-        self.differs = CallFailed(error, "differs", difference=difference)
-        return self.differs
 
 
 async def request_difference(

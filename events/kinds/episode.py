@@ -105,6 +105,8 @@ class ModelCalled(Payload, frozen=True, kw_only=True):
     """HTTP's, of a failure that has one."""
     code: str | None = None
     """The endpoint's own word for a failure."""
+    form: str | None = None
+    """Of a call through the gateway: the form of its API, as in `chat` or `messages`."""
     replayed: str | None = None
     """The recorded ModelCalled event that it is answered from. No model was called, so its cost is
     0; tokens are those of the record."""

@@ -9,9 +9,10 @@ import anyio
 import msgspec
 from anyio import to_thread
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from msgspec.structs import replace
 
 from ....events.kinds import AgentMessage, ModelCalled
-from ....events.kinds.parts import Usage
+from ....events.kinds.parts import RequestDifference, Usage
 from ....events.log import BlobStore
 from ....events.values import INLINE_LIMIT, Json, as_json, escape
 from ...stored import store_text
@@ -87,6 +88,7 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True):
     failure: Failure = "unreachable"
     status: int | None = None
     code: str | None = None
+    difference: RequestDifference | None = None
 
 
 class PassedCall:
@@ -122,6 +124,7 @@ class PassedCall:
         self._cut = "the call was cut off"
         """Why, if it is."""
         self._retries = 0
+        self._replayed: str | None = None
         self._send: MemoryObjectSendStream[bytes]
         self._take: MemoryObjectReceiveStream[bytes]
         self._send, self._take = anyio.create_memory_object_stream[bytes](float("inf"))
@@ -161,15 +164,21 @@ class PassedCall:
         try:
             answer = await self._ask(Downstream(begin, self._piece))
         except CallFailed as error:
-            self._retries = error.retries
+            self._retries, self._replayed = error.retries, error.replayed
             await self._record(
                 None,
-                Failed(error=str(error), failure=error.failure, status=error.status),
+                Failed(
+                    error=str(error),
+                    failure=error.failure,
+                    status=error.status,
+                    code=error.code,
+                    difference=error.difference,
+                ),
                 accepted=self._streaming,
             )
             await self._fail(504 if error.code == TIMEOUT else 502, str(error))
         else:
-            self._retries = answer.retries
+            self._retries, self._replayed = answer.retries, answer.replayed
             if not self._streaming:
                 await self._pass_back(answer)
                 return
@@ -311,6 +320,8 @@ class PassedCall:
         usage = self._usage(response)
         if accepted and usage.model_calls:
             trial.meter.count(usage)
+        if self._replayed is not None:  # nothing was paid
+            usage = replace(usage, cost_usd=0.0)
         wanted = self._wanted
         request = {"path": self._target.path} if wanted is None else wanted.request
         kept = request if wanted is None else trial.conversations.new_in(request)
@@ -332,6 +343,9 @@ class PassedCall:
                     failure=None if failed is None else failed.failure,
                     status=None if failed is None else failed.status,
                     code=None if failed is None else failed.code,
+                    form=self._route.form,
+                    replayed=self._replayed,
+                    difference=None if failed is None else failed.difference,
                 )
             )
             if wanted is not None:
@@ -339,6 +353,8 @@ class PassedCall:
             if failed is None and self._turn is not None:
                 await self._say(response, event)
         self._complete = failed is None
+        if failed is not None and failed.failure == "differs":
+            trial.stop()  # it is told, and nothing can follow
 
     async def _say(self, response: Any, event: str) -> None:
         text, thought = said_in(self._route.form, response)

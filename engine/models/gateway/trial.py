@@ -9,8 +9,8 @@ from ....events.kinds import TrialEvent
 from ....events.log import BlobStore
 from ..meter import Meter, Reached
 from ..models import Models
+from .endpoints import Endpoints
 from .requests import Conversations
-from .upstream import Upstream
 
 
 class TrialCalls:
@@ -20,7 +20,7 @@ class TrialCalls:
         self,
         model: str,
         models: Models,
-        upstream: Upstream,
+        upstream: Endpoints,
         *,
         emit: Callable[[TrialEvent], str],
         blobs: BlobStore,
@@ -34,6 +34,8 @@ class TrialCalls:
         self.clock = clock
         self.meter = Meter(models.limits, models.cost_limit)
         self.conversations = Conversations()
+        self.stop: Callable[[], None] = lambda: None
+        """Ends the agent where a replay has no more answers."""
         self._begun = clock.monotonic()
         self.reached: Reached | None = None
         """The limit that a call was refused for."""

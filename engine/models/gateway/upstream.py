@@ -49,6 +49,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes | None
     """Without keys; null for a stream, which was passed on as it came."""
     retries: int
+    replayed: str | None = None
+    """The recorded call that answered; null for an endpoint."""
 
 
 class Downstream(msgspec.Struct, frozen=True):

@@ -17,7 +17,7 @@ from trialog.engine.models.client import CallFailed, CutOff
 from trialog.engine.models.models import ModelLimits, Models
 from trialog.engine.models.prices import Price
 from trialog.engine.models.recorded import call_blobs, recorded_calls
-from trialog.engine.models.replaying import ReplayClient
+from trialog.engine.models.replaying import Recording, ReplayClient
 from trialog.engine.redact import Redactor
 from trialog.events.clock import SystemClock
 from trialog.events.codec import encode
@@ -48,7 +48,8 @@ class Record:
         """A client that is answered from it."""
         calls = await recorded_calls(self.calls, self.blobs)
         settings = {"clean": lambda value: value} | settings
-        return ReplayClient("t__1", calls, self.blobs, **settings)
+        self.recording = Recording("t__1", calls, self.blobs, **settings)
+        return ReplayClient(self.recording)
 
 
 async def converse(
@@ -84,7 +85,7 @@ async def test_a_conversation_is_answered_from_its_record() -> None:
     client = await record.client()
     again, copy = await converse(client, LONG, "b", parameters={"temperature": 0.5})
     assert Said("Done.") == first == again
-    assert 0 == client.left
+    assert 0 == record.recording.left
     assert ["e1", "e2", "e3", "e4"] == [call.replayed for _, call in copy.calls]
     assert [0.0] * 4 == [call.usage.cost_usd for _, call in copy.calls]
     assert [(120, 30), (120, 30), (None, None), (120, 30)] == [
@@ -144,7 +145,7 @@ async def test_fewer_calls_than_were_recorded() -> None:
     client = await record.client()
     ended, _ = await converse(client, "a", "b", limits=ModelLimits(turns=2))
     assert isinstance(ended, Stopped)
-    assert 1 == client.left
+    assert 1 == record.recording.left
 
 
 @pytest.mark.parametrize(
