@@ -797,16 +797,17 @@ def review_run(
         float | None, typer.Option(help="What one trial's reviewer may take. [1800]")
     ] = None,
     max_turns: Annotated[
-        int | None, typer.Option(help="Calls that one trial's chat may make of its model. [100]")
+        int | None,
+        typer.Option(help="Calls that one trial's reviewer may make. [100]"),
     ] = None,
     max_tokens: Annotated[
-        int | None, typer.Option(help="Tokens in and out that one trial's chat may use.")
+        int | None, typer.Option(help="Tokens in and out that one trial's reviewer may use.")
     ] = None,
     max_cost: Annotated[
-        float | None, typer.Option(metavar="DOLLARS", help="What one trial's chat may cost.")
+        float | None, typer.Option(metavar="DOLLARS", help="What one trial's reviewer may cost.")
     ] = None,
     max_total_cost: Annotated[
-        float | None, typer.Option(metavar="DOLLARS", help="What they may cost together.")
+        float | None, typer.Option(metavar="DOLLARS", help="What all reviewers may cost together.")
     ] = None,
     prices: Prices = None,
     tasks_root: Annotated[

@@ -12,18 +12,20 @@ from anyio import to_thread
 from msgspec.structs import replace
 
 from ...events.codec import decode
-from ...events.kinds import ReviewCompleted, TrialStarted
+from ...events.kinds import ReviewCompleted, ReviewStarted, TrialStarted
 from ...projections.reviews import REPORT, review_files, reviews_of
 from ..agents import Agent, agent_by_name
 from ..agents.chat import CHAT
 from ..errors import CommandRefused
+from ..job.agents import taken_agent
 from ..job.report import Notice, Report
 from ..location import NotFound, job_folder, job_started
 from ..models.endpoint import read_endpoint
-from ..projects.project import project_review
+from ..projects.project import project_review, project_root
 from ..reviews.choosing import filed_subjects, logged_subject, logged_subjects
 from ..reviews.config import ReviewConfig, resumed_config, review_config
 from ..reviews.running import Answer, Review, ReviewResult, run_review
+from ..reviews.settling import settle
 from ..reviews.starting import (
     Beginning,
     Named,
@@ -62,16 +64,16 @@ async def run_reviews(
     request.terminal.hide(variables.secrets)
     chosen = None
     if resume is None:  # what is wrong is told before there is a log
-        chosen = await _chosen(
-            await to_thread.run_sync(_configured, given, variables.environ, request.here),
-            variables.environ,
-        )
+        config = await to_thread.run_sync(_configured, given, variables.environ, request.here)
+        agent = await to_thread.run_sync(_reviewer, config, variables.environ, request.here)
+        chosen = config, agent
     async with opened(request, thing, readonly=False, create=resume is None) as session:
         named, single = await _named(session, thing)
         fold = None
         if resume is not None:
             fold = await started_review(session.log, named, resume)
-            chosen = await _chosen(resumed_config(fold.begun, given), variables.environ)
+            agent = await _taken(fold.begun, session, variables.environ)
+            chosen = await to_thread.run_sync(resumed_config, fold.begun, given), agent
             sandbox = fold.begun.sandbox if sandbox == "auto" else sandbox
         assert chosen is not None
         config, agent = chosen
@@ -79,10 +81,13 @@ async def run_reviews(
         backend = await choose(sandbox, default_image=config.image)
         try:
             services = services_of(session, backend, variables)
+            settled = await to_thread.run_sync(settle, config, agent, services)
+            for told in settled.told:
+                request.terminal.message(f"warning: {escaped(told)}")
             begun = await (
-                new_review(services, config, named, out_dir, agent_digest=agent.digest)
+                new_review(services, config, named, out_dir, agent)
                 if fold is None
-                else resumed_review(services, config, named, fold, agent_digest=agent.digest)
+                else resumed_review(services, config, named, fold)
             )
             with JobWatch(request.terminal, {}) as watch:
 
@@ -93,7 +98,8 @@ async def run_reviews(
                 result = await run_review(
                     Review(
                         services=services, config=config, id=begun.id, folder=begun.folder,
-                        started=begun.started, planned=begun.planned, agent=agent, watch=notices,
+                        started=begun.started, planned=begun.planned, agent=agent,
+                        gateway=settled.gateway, watch=notices,
                         told=partial(_tell, request.terminal),
                     )
                 )  # fmt: skip
@@ -108,11 +114,19 @@ def _configured(given: Mapping[str, Any], environ: Mapping[str, str], here: Path
     return review_config({**({"image": image} if image else {}), **project_review(here), **given})
 
 
-async def _chosen(config: ReviewConfig, environ: Mapping[str, str]) -> tuple[ReviewConfig, Agent]:
-    """The configuration with its reviewer. Raises for a model that could not be called."""
+def _reviewer(config: ReviewConfig, environ: Mapping[str, str], here: Path) -> Agent:
+    """The reviewer, by its name. Raises ConfigError, also for a model that can't be called."""
     if config.agent == CHAT:
         read_endpoint(environ)
-    return config, await to_thread.run_sync(agent_by_name, config.agent)
+    root = project_root(here)
+    return agent_by_name(config.agent, [] if root is None else [root])
+
+
+async def _taken(started: ReviewStarted, session: Session, environ: Mapping[str, str]) -> Agent:
+    """The reviewer as its review took it, whatever has become of its files."""
+    if started.agent == CHAT:
+        read_endpoint(environ)
+    return await taken_agent(started.agent, started.program, session.log.blobs)
 
 
 async def _named(session: Session, thing: str) -> tuple[Named, bool]:

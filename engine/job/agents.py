@@ -61,15 +61,16 @@ async def open_agents(started: JobStarted, config: JobConfig, blobs: BlobStore) 
     taken = {snapshot.agent: snapshot for snapshot in started.agents}
     agents: dict[str, Agent] = {}
     for name in config.agents:
-        snapshot = taken.get(name)
-        if snapshot is None:
-            agents[name] = await to_thread.run_sync(agent_by_name, name)
-            continue
-        program = None if snapshot.program is None else await blobs.get(snapshot.program)
-        agents[name] = await to_thread.run_sync(
-            agent_from_snapshot, snapshot.name, program, snapshot.digest
-        )
+        agents[name] = await taken_agent(name, taken.get(name), blobs)
     return agents
+
+
+async def taken_agent(name: str, snapshot: AgentSnapshot | None, blobs: BlobStore) -> Agent:
+    """One agent as it was taken; without a snapshot, as its files are now."""
+    if snapshot is None:
+        return await to_thread.run_sync(agent_by_name, name)
+    program = None if snapshot.program is None else await blobs.get(snapshot.program)
+    return await to_thread.run_sync(agent_from_snapshot, snapshot.name, program, snapshot.digest)
 
 
 async def secrets_in_programs(agents: Mapping[str, Agent], redactor: Redactor) -> list[str]:

@@ -175,7 +175,9 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     ) -> JobContext:
         services, config = self.services, self.config
         environ = services.environ
-        redactor = Redactor(secrets_of(services, tasks) | self._agents_secrets())
+        redactor = Redactor(
+            secrets_of(services, tasks) | secrets_of_agents(self.agents, services.environ)
+        )
         for name in redactor.too_short:
             self.warn(f"the value of {name} is under 8 characters and is not redacted")
         log = redacting(services.log, redactor)
@@ -193,15 +195,6 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
             worlds=worlds, judges=judges, models=models, watch=partial(_tell, self.watch, redactor),
             interruption=interruption, replays=self.replays,
         )  # fmt: skip
-
-    def _agents_secrets(self) -> dict[str, str]:
-        """The values that manifests of agents take from the environment."""
-        return {
-            name: value
-            for agent in self.agents.values()
-            if isinstance(agent, InstalledAgent)
-            for name, value in resolve_env(agent.env, self.services.environ).secrets.items()
-        }
 
     async def _drive(self, driver: Driver) -> None:
         """Run the slots; a fault outside of any trial is an event before it ends the job."""
@@ -246,6 +239,16 @@ def left_behind(folders: int, sandboxes: int, backend: str) -> str:
 
 def _tell(watch: Watcher, redactor: Redactor, report: Report) -> None:
     watch(redacted(report, redactor))
+
+
+def secrets_of_agents(agents: Mapping[str, Agent], environ: Mapping[str, str]) -> dict[str, str]:
+    """The values that manifests of agents take from the environment."""
+    return {
+        name: value
+        for agent in agents.values()
+        if isinstance(agent, InstalledAgent)
+        for name, value in resolve_env(agent.env, environ).secrets.items()
+    }
 
 
 def secrets_of(services: Services, tasks: Mapping[str, TaskInJob | EpisodeTask]) -> dict[str, str]:

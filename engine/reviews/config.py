@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from ...events.kinds import ReviewStarted
 from ...events.values import Json, escape, unescape
+from ..agents import agent_name
 from ..agents.chat import CHAT
 from ..errors import ConfigError
 from ..models.models import ModelLimits
@@ -36,12 +38,12 @@ class ReviewConfig(msgspec.Struct, frozen=True, kw_only=True):
     max_seconds: float = REVIEWER_SEC
     """For one trial's reviewer."""
     max_turns: int | None = None
-    """Calls that one trial's `chat` may make of its model; null: 100."""
+    """Calls that one trial's reviewer may make of its model; null: 100."""
     max_tokens: int | None = None
     max_cost: float | None = None
-    """Dollars that one trial's `chat` may cost."""
+    """Dollars that one trial's reviewer may cost."""
     max_total_cost: float | None = None
-    """Dollars that all of them may cost together."""
+    """Dollars that all reviewers may cost together."""
     prices: dict[str, Price] = {}
     """What models cost, by their names."""
     single: bool = False
@@ -53,12 +55,17 @@ class ReviewConfig(msgspec.Struct, frozen=True, kw_only=True):
         return "open" if self.open_network else "no-internet"
 
     @property
+    def first_limit(self) -> str | None:
+        """The option of the first limit on its model's calls that was given."""
+        return next((_option(name) for name in _OF_MODELS if getattr(self, name)), None)
+
+    @property
     def model_limits(self) -> ModelLimits:
         """What one reviewer may use of its model."""
         limits = ModelLimits(tokens=self.max_tokens, cost=self.max_cost)
         if self.max_turns is None:
             return limits
-        return msgspec.structs.replace(limits, turns=self.max_turns)
+        return replace(limits, turns=self.max_turns)
 
 
 def review_config(given: Mapping[str, Any]) -> ReviewConfig:
@@ -69,6 +76,7 @@ def review_config(given: Mapping[str, Any]) -> ReviewConfig:
             "review.agent in trialog.yaml"
         )
     config = msgspec.convert(dict(given), ReviewConfig, dec_hook=_path)
+    config = replace(config, agent=agent_name(config.agent))
     if config.agent == "oracle":
         raise ConfigError(
             "the oracle runs a task's reference solution, and a review has none; name a reviewer",
@@ -79,13 +87,16 @@ def review_config(given: Mapping[str, Any]) -> ReviewConfig:
         value = getattr(config, name)
         if value is not None and not 0 < value < float("inf"):
             raise ConfigError(f"must be above 0, found {value:g}", key=_option(name))
-    if config.agent == CHAT:
-        _refuse_model(config)
-    elif (limit := next((name for name in _OF_MODELS if getattr(config, name)), None)) is not None:
+    if config.agent == CHAT and config.model is None:
+        raise ConfigError("chat needs a model; name it with --model", key="--agent chat")
+    if (limit := config.first_limit) is not None and config.model is None:
+        raise ConfigError("holds for a model's calls; name it with --model", key=limit)
+    limited = config.max_cost is not None or config.max_total_cost is not None
+    if limited and config.model not in config.prices:
         raise ConfigError(
-            f"holds for the calls that `--agent chat` makes of its model; what {config.agent} "
-            "uses is not known",
-            key=_option(limit),
+            f"the cost limit needs the model's price, and there is none for {config.model}; give "
+            "--prices FILE",
+            key="--max-cost" if config.max_cost is not None else "--max-total-cost",
         )
     return config
 
@@ -107,6 +118,7 @@ def resumed_config(started: ReviewStarted, given: Mapping[str, Any]) -> ReviewCo
     if started.config is not None:
         before |= unescape(started.config)
     anew = ("concurrency", "max_seconds", *_OF_MODELS)
+    given = {**given, **({"agent": agent_name(given["agent"])} if "agent" in given else {})}
     for name, value in given.items():
         same = str(value) == str(before.get(name)) or (name == "tasks_root" and not started.config)
         if name not in anew and not same:
@@ -116,18 +128,6 @@ def resumed_config(started: ReviewStarted, given: Mapping[str, Any]) -> ReviewCo
                 key=_option(name),
             )
     return review_config({**before, **given})
-
-
-def _refuse_model(config: ReviewConfig) -> None:
-    if config.model is None:
-        raise ConfigError("chat needs a model; name it with --model", key="--agent chat")
-    limited = next((n for n in ("max_cost", "max_total_cost") if getattr(config, n)), None)
-    if limited is not None and config.model not in config.prices:
-        raise ConfigError(
-            f"the cost limit needs the model's price, and there is none for {config.model}; give "
-            "--prices FILE",
-            key=_option(limited),
-        )
 
 
 def _option(name: str) -> str:

@@ -26,7 +26,6 @@ from ...projections.source import JobSource
 from ..agents import Agent
 from ..agents.chat import CHAT
 from ..errors import CommandRefused, ReviewStopped, SandboxError, log_error_in
-from ..job.config import JobConfig
 from ..job.context import JobContext
 from ..job.episode_task import EpisodeTask
 from ..job.interruption import Interruption
@@ -34,6 +33,7 @@ from ..job.judges import Judges
 from ..job.lock import own
 from ..job.report import Watcher
 from ..job.services import Services
+from ..job.session import secrets_of, secrets_of_agents
 from ..job.tasks import TaskInJob
 from ..models.limit import CostLimit
 from ..models.models import open_models
@@ -46,6 +46,7 @@ from .config import ReviewConfig
 from .decide import counted
 from .planning import PlannedReview
 from .reviewer import Reviewer
+from .settling import job_config
 
 STOP_SEC = 30.0
 """For removing one sandbox."""
@@ -69,6 +70,8 @@ class Review(msgspec.Struct, frozen=True, kw_only=True):
     planned: list[PlannedReview]
     """Those of its trials that have no answer yet."""
     agent: Agent
+    gateway: bool = False
+    """It calls its model through the engine's."""
     watch: Watcher
     """Told of the reviewers' own trials."""
     told: Told
@@ -129,7 +132,9 @@ async def _run(review: Review) -> ReviewResult:
     services = review.services
     async with own(services.jobs_folder, f"review-{review.id}"):
         head = await services.log.head(stream_of(review.id))
-        redactor = Redactor(dict(services.secrets))
+        agents = {review.config.agent: review.agent}
+        secrets = secrets_of(services, {}) | secrets_of_agents(agents, services.environ)
+        redactor = Redactor(secrets)
         log = redacting(services.log, redactor)
         record = _Record(review, log, head.version)
         if head.version == 0:
@@ -145,18 +150,20 @@ async def _run(review: Review) -> ReviewResult:
                 services.environ, services.model_client, needed=review.config.agent == CHAT,
                 limits=review.config.model_limits, prices=review.config.prices,
                 call_timeout=MODEL_SEC, cost_limit=await _cost_limit(review),
+                gateway=review.gateway,
             ) as models,
         ):  # fmt: skip
             await _clear_up(services)
             tasks: dict[str, TaskInJob | EpisodeTask] = {}
             files = ReviewerFiles(services.log, review.id, services.jobs_folder, review.folder)
             context = JobContext(
-                job=review.id, folder=review.folder, scratch=scratch, config=_job_config(review),
+                job=review.id, folder=review.folder, scratch=scratch,
+                config=job_config(review.config, services, gateway=review.gateway),
                 log=log, log_id=services.log_id, backend=services.backend, clock=services.clock,
                 ids=services.ids, files=files, reaper=removal, redactor=redactor, tasks=tasks,
-                agents={review.config.agent: review.agent}, agent_env=dict(services.agent_env),
-                verifier_env={}, environ=services.environ, policies={}, hooks=None,
-                worlds=services.worlds, judges=Judges(None), models=models, watch=review.watch,
+                agents=agents, agent_env=dict(services.agent_env), verifier_env={},
+                environ=services.environ, policies={}, hooks=None, worlds=services.worlds,
+                judges=Judges(None), models=models, watch=review.watch,
                 interruption=interruption, review=review.id,
             )  # fmt: skip
             reviewer = Reviewer(
@@ -201,19 +208,6 @@ async def _clear_up(services: Services) -> None:
         await services.backend.reap(log_id=services.log_id)
     except SandboxError as error:
         structlog.get_logger().warning("what dead engines may have left stays", why=str(error))
-
-
-def _job_config(review: Review) -> JobConfig:
-    config = review.config
-    return JobConfig(
-        tasks=[],
-        agents=[config.agent],
-        models=[config.model] if config.model else [],
-        sandbox=review.services.backend.name,
-        image=config.image,
-        concurrency=config.concurrency,
-        save_outputs=False,  # all that counts is the answer, which is an artifact
-    )
 
 
 class _Runner:

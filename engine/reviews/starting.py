@@ -17,7 +17,9 @@ from ...events.log import BlobStore, EventLog
 from ...events.values import BlobRef
 from ...projections.review import RUNTIME
 from ...projections.reviews import read_review
+from ..agents import Agent
 from ..errors import CommandRefused, ConfigError, SandboxError
+from ..job.agents import take_agents
 from ..job.folders import claim
 from ..job.services import Services
 from ..sandbox.protocol import ImageRequest
@@ -56,8 +58,7 @@ async def new_review(
     config: ReviewConfig,
     named: Named,
     out_dir: Path | None,
-    *,
-    agent_digest: str | None,
+    agent: Agent,
 ) -> Beginning:
     """Choose and plan; makes the review's folder. Raises ConfigError, CommandRefused."""
     subjects = choose(named.subjects, config.selection)
@@ -72,6 +73,7 @@ async def new_review(
         subjects, blobs, rubric=config.rubric, tasks_root=config.tasks_root
     )
     digest = await _image(services, config)
+    [snapshot] = await take_agents({config.agent: agent}, blobs)
     review = _name(services)
     out = (out_dir or named.folder / FOLDER / review).absolute()
     planned = [
@@ -105,7 +107,7 @@ async def new_review(
         job=named.job,
         single=config.single,
         config=recorded(config),
-        agent_digest=agent_digest,
+        program=snapshot,
     )
     return Beginning(review, out, started, planned)
 
@@ -136,23 +138,16 @@ async def resumed_review(
     config: ReviewConfig,
     named: Named,
     unfinished: Unfinished,
-    *,
-    agent_digest: str | None,
 ) -> Beginning:
     """Go on with a review: its own rubric and trials, those that have no answer yet.
 
-    Raises CommandRefused where other trials are named, or the reviewer is another by now.
+    Raises CommandRefused where other trials are named.
     """
     started = unfinished.begun
     out = services.jobs_folder / started.out_dir
     if started.path != seen_from(named.path, out):
         raise CommandRefused(
             f"review {started.review} is of {started.path} (seen from {out}), not of {named.path}"
-        )
-    if started.agent_digest != agent_digest:
-        raise CommandRefused(
-            f"{config.agent} is not the program that review {started.review} was begun with; put "
-            "that back, or start another review"
         )
     known = {subject.trial: subject for subject in named.subjects}
     criteria = await _recorded_criteria(started, services.log.blobs)

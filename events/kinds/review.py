@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..payload import Part, Payload
 from ..values import BlobRef, Json, Text
+from .job import AgentSnapshot
 
 
 class ReviewCriterion(Part, frozen=True, kw_only=True):
@@ -47,8 +48,8 @@ class ReviewStarted(Payload, frozen=True, kw_only=True):
     """`path` is the one trial's folder, not its job's."""
     config: Json | None = None
     """All that a resume needs to go on in the same way, escaped."""
-    agent_digest: str | None = None
-    """SHA-256 of the reviewer's program, where it is a file."""
+    program: AgentSnapshot | None = None
+    """The reviewer's program, so that a resume runs the same."""
 
 
 class ReviewCompleted(Payload, frozen=True, kw_only=True):
