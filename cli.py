@@ -147,7 +147,7 @@ def run(
             "-a",
             "--agent",
             metavar="AGENT",
-            help="oracle, nop, chat, command:PATH or agent:PATH. Repeatable. [oracle]",
+            help="oracle, nop, chat, command:PATH, agent:PATH or acp:COMMAND. Repeatable. [oracle]",
         ),
     ] = None,
     model: Annotated[

@@ -217,11 +217,11 @@ def _check_agent(agent: str, policies: Sequence[str]) -> None:
         if not path or not Path(path).is_file():
             raise ConfigError(f"there is no program {path!r}", key=f"--agent {agent}")
         return
-    if colon and name == "agent":
+    if colon and name in {"agent", "acp"}:
         return
     known = (*policies, "oracle", "nop", "chat")
     near = _nearest(agent, known)
-    advice = f"known are {', '.join(known)}, command:PATH and agent:PATH"
+    advice = f"known are {', '.join(known)}, command:PATH, agent:PATH and acp:COMMAND"
     if near:
         advice = f"did you mean {near}?" + (f" {advice}" if policies else "")
     if not colon and Path(agent).is_file():

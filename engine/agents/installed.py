@@ -25,6 +25,7 @@ from ..tasks.digest import digest as digest_of
 from ..tasks.files import Entry
 from ..tasks.snapshot import extract, pack_entries
 from ..trial.folders import AGENT_FOLDER
+from .acp import require_package, run_acp
 from .installing import VERSION_SEC, Installer, Prepared
 from .program import not_copied, program_environment, words_to_run
 from .protocol import AgentContext, AgentOutcome
@@ -66,6 +67,8 @@ class InstalledAgent:
         # Links may lead to other files of the project, but not out of it.
         root = (project_root(folder) or folder).resolve()
         manifest = _read(folder / MANIFEST, root)
+        if manifest.protocol == "acp":
+            require_package()
         entries = _entries(folder, root)
         size = sum(entry.place.stat().st_size for entry in entries)
         if size > FILES_CAP:
@@ -124,6 +127,8 @@ class InstalledAgent:
             argv = await to_thread.run_sync(self._argv, context)
         except (OSError, TaskError) as error:
             return not_copied(context, error, began)
+        if self.manifest.protocol == "acp":
+            return await run_acp(context, argv, self._environment(context))
         return await run_reporting(context, self.name, argv, self._environment(context))
 
     def _environment(self, context: AgentContext) -> dict[str, str]:
@@ -161,11 +166,6 @@ def _read(file: Path, root: Path) -> AgentManifest:
     manifest = read_agent(file, root, faults)
     if manifest is None or faults.found:
         raise ProjectError(f"agent {file.parent.name!r}", faults.found)
-    if manifest.protocol is not None:
-        raise ConfigError(
-            f"agent {manifest.name!r} speaks {manifest.protocol}, which this release does not",
-            file=file, key="protocol",
-        )  # fmt: skip
     if manifest.command is None:
         what = (
             "is a policy for environments and can't work in a sandbox"

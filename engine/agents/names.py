@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ..errors import ConfigError
+from .acp import AcpAgent, require_package
 from .chat import ChatAgent
 from .command import CommandAgent
 from .installed import MANIFEST, InstalledAgent
@@ -16,8 +17,15 @@ from .protocol import Agent
 _KNOWN = (
     "oracle (runs the reference solution), nop (does nothing), "
     "chat (lets a model work through a shell), command:PATH (runs a program of this machine), "
-    "agent:PATH (installs what an agent.yaml describes)"
+    "agent:PATH (installs what an agent.yaml describes), "
+    "acp:COMMAND (speaks the Agent Client Protocol in the sandbox)"
 )
+
+_EXAMPLES = {
+    "command": ("a path", "command:./agent.py"),
+    "agent": ("a path", "agent:./agents/mine"),
+    "acp": ("a command", "'acp:my-agent --acp'"),
+}
 
 
 def agent_name(spec: str) -> str:
@@ -51,15 +59,19 @@ def agent_by_name(spec: str, projects: Iterable[Path] = ()) -> Agent:
             return Nop()
         case ("chat", "", ""):
             return ChatAgent()
-        case ("command" | "agent" as kind, ":", ""):
-            example = "command:./agent.py" if kind == "command" else "agent:./agents/mine"
-            raise ConfigError(f"expected a path, as in {example}", key=f"agent {spec!r}")
+        case ("command" | "agent" | "acp" as kind, ":", ""):
+            what, example = _EXAMPLES[kind]
+            raise ConfigError(f"expected {what}, as in {example}", key=f"agent {spec!r}")
         case ("command", ":", path):
             return CommandAgent.load(_expanded(path))
         case ("agent", ":", path):
             return InstalledAgent.load(_folder(path))
-        case ("command" | "agent" as kind, _, _):
-            raise ConfigError(f"write {kind}:PATH", key=f"agent {spec!r}")
+        case ("acp", ":", command):
+            require_package()
+            return AcpAgent(command)
+        case ("command" | "agent" | "acp" as kind, _, _):
+            word = "COMMAND" if kind == "acp" else "PATH"
+            raise ConfigError(f"write {kind}:{word}", key=f"agent {spec!r}")
         case _:
             return _of_a_project(spec, sorted(set(projects)))
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
-from typing import Any, TypeVar
 
 import anyio
 from msgspec.structs import replace
 
 from ..trial.folders import AGENT_FOLDER
+from .beside import beside
 from .program import run_program
 from .protocol import AgentContext, AgentOutcome
 from .report import Following, report_age
@@ -17,8 +16,6 @@ from .report_file import ACTIONS_FILE
 
 CATCH_UP_SEC = 5.0
 """For the report of a phase that was cut off."""
-
-_T = TypeVar("_T")
 
 
 async def run_reporting(
@@ -30,7 +27,7 @@ async def run_reporting(
     quiet_for = partial(report_age, context.folders.agent_logs)
     run = partial(run_program, context, name, argv, env, quiet_for=quiet_for)
     try:
-        ran = await _beside(report.follow, run)
+        ran = await beside(report.follow, run)
     except anyio.get_cancelled_exc_class():
         with anyio.move_on_after(CATCH_UP_SEC, shield=True):
             await report.catch_up()
@@ -41,21 +38,3 @@ async def run_reporting(
     await report.finish()
     last = replace(ran.exit_action, turn=report.turns + 1)
     return AgentOutcome(events=[last], end=ran.finished, killed=ran.exit.left)
-
-
-async def _beside(
-    other: Callable[[], Coroutine[Any, Any, None]], work: Callable[[], Awaitable[_T]]
-) -> _T:
-    """Do the work, and the other thing as long as that takes."""
-    done: list[_T] = []
-    try:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(other)
-            done.append(await work())
-            tasks.cancel_scope.cancel()
-    except ExceptionGroup as group:
-        first, *others = group.exceptions
-        if others:
-            raise
-        raise first from None  # as if it had been done alone
-    return done[0]

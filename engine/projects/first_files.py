@@ -223,6 +223,7 @@ version: "0.1.0"            # or {{command: mini --version}}, asked in the sandb
 #   pip install --target "$TRIALOG_AGENT_HOME" mini
 # install_timeout_sec: 600
 # network: install          # or true: only for tasks that allow one
+# protocol: acp             # where the command speaks the Agent Client Protocol
 # env: {{MINI_KEY: "${{MINI_KEY}}"}}   # taken from the environment of trialog
 """
 

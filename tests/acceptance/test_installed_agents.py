@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import helpers.acp_agent
 from helpers.terminal import marker, name_of, running, until
 
 if TYPE_CHECKING:
@@ -94,3 +95,57 @@ def test_an_install_that_fails(user: User, make_task: MakeTask) -> None:
     assert "install" in user.run("explain", "agent_install_failed", code=0).out
     plan = user.run("resume", job["job"], "--dry-run", code=0).out
     assert "--only errored" in plan
+
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def test_the_example_that_speaks_acp(user: User) -> None:
+    """It solves its task, declines another one, and its words are in the files."""
+    solved, other = EXAMPLES / "tasks" / "kepler-equation", EXAMPLES / "tasks" / "find-the-dates"
+    agent = EXAMPLES / "agents" / "kepler"
+    ran = user.run("run", solved, other, "-a", agent, *BWRAP, code=0)
+    passed = "[PASS] kepler-equation (reward=1.00, tools=1)"
+    assert any(line.startswith(passed) for line in ran.lines)
+    assert any("agent_refused" in line for line in ran.lines if line.startswith("[FAIL] find-the"))
+    [place] = user.home.glob("jobs/*/kepler-equation__*")
+    assert json.loads((place / "result.json").read_bytes())["agent_version"] == "1.0.0"
+    shown = (place / "trajectory.json").read_text()
+    assert "Newton's method" in shown
+    assert "E = 1.12068589" in shown
+    user.run("rebuild", place.parent.name, "--check", code=0)
+
+
+def test_an_acp_agent_killed_and_resumed(user: User, make_task: MakeTask) -> None:
+    """What it had told before the engine was killed stays; the resume speaks to a new one."""
+    make_task("t")
+    seconds = marker()
+    agent = user.home / "agents" / "mine"
+    agent.mkdir(parents=True)
+    shutil.copy(helpers.acp_agent.__file__, agent / "agent.py")
+    (agent / "agent.yaml").write_text(
+        "name: mine\ncommand: [./agent.py, /task/agent/scenario]\nprotocol: acp\n"
+    )
+    (agent / "scenario").write_text(
+        "def work(prompt):\n"
+        "    say('Working on it.')\n"
+        "    ask('fs/write_text_file', path=os.getcwd() + '/answer.txt', content='42')\n"
+        f"    if os.environ['GATE_KEY'] != 'open-gate': run('sleep {seconds}')\n"
+        "    return 'end_turn'\n"
+    )
+    process = user.start(
+        "run", "t", "-a", "./agents/mine", "--agent-env", "GATE_KEY=closed-gate", *BWRAP
+    )
+    until(lambda: [p for p in running(seconds) if name_of(p) == "sleep"], "the agent")
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    [job] = user.run("jobs", "--json", code=0).objects
+    told = user.run("replay", "t__", code=0).out
+    assert "Working on it." in told
+    assert "files.write" in told
+    shutil.rmtree(agent)
+    ran = user.run("resume", job["job"], "--agent-env", "GATE_KEY=open-gate", code=0)
+    assert any(line.startswith("[PASS]") for line in ran.lines)
+    [place] = list(Path(job["folder"]).glob("*/result.json"))
+    assert json.loads(place.read_bytes())["agent_version"] == "7.7"
+    user.run("rebuild", job["job"], "--check", code=0)

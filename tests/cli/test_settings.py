@@ -136,7 +136,7 @@ def test_unknown_agents_in_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(ConfigError, match=r"did you mean payer\? known are payer, oracle, nop"):
         resolve({"tasks": ["t"], "agents": ["payr"]})
     with pytest.raises(
-        ConfigError, match="known are payer, oracle, nop, chat, command:PATH and agent"
+        ConfigError, match="known are payer, oracle, nop, chat, command:PATH, agent"
     ):
         resolve({"tasks": ["t"], "agents": ["zzz"]})
 

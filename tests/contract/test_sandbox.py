@@ -201,6 +201,35 @@ async def test_mounts_are_looked_up_anew(box: Box) -> None:
     assert (box.logs.with_name("old") / "place").read_text() == "old\n"
 
 
+async def test_pipes_in_a_read_only_mount(box: Box) -> None:
+    """A named pipe there is read and written by a phase, as it runs: agents are spoken to so."""
+    fds: list[int] = []
+    for name, mode in (("to", 0o644), ("from", 0o666)):
+        os.mkfifo(box.read_only / name)
+        (box.read_only / name).chmod(mode)
+        flags = os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC
+        fds.append(os.open(box.read_only / name, flags))
+    into, out = fds
+    heard: list[bytes] = []
+
+    async def speak() -> None:
+        for word in (b"one", b"two"):
+            os.write(into, word + b"\n")
+            await anyio.wait_readable(out)
+            heard.append(os.read(out, 100))
+        os.close(into)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(speak)
+        ended, printed = await box.sh(
+            'while read -r line; do echo "heard $line" >/given/from; done </given/to; echo over;'
+            " ! mkfifo /given/other 2>/dev/null"
+        )
+    os.close(out)
+    assert (ended.code, printed) == (0, b"over\n")
+    assert heard == [b"heard one\n", b"heard two\n"]
+
+
 async def test_read_only_mount(box: Box) -> None:
     """A read-only folder can be read, and nothing in it can be changed, removed or remounted."""
     (box.read_only / "file").write_text("as it was")

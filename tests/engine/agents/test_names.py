@@ -38,7 +38,8 @@ def test_unknown_names(spec: str) -> None:
     assert refusal(spec) == (
         f"agent {spec!r}: there is no such agent; known are oracle (runs the reference solution), "
         "nop (does nothing), chat (lets a model work through a shell), command:PATH (runs a "
-        "program of this machine), agent:PATH (installs what an agent.yaml describes)"
+        "program of this machine), agent:PATH (installs what an agent.yaml describes), "
+        "acp:COMMAND (speaks the Agent Client Protocol in the sandbox)"
     )
 
 

@@ -1,0 +1,9 @@
+"""Agents that speak the Agent Client Protocol, in the sandbox; the engine is their client.
+
+Only what `work` imports knows the package, which is an extra and slow to import: it is not
+imported before an agent runs.
+"""
+
+from .agent import AcpAgent as AcpAgent
+from .agent import require_package as require_package
+from .agent import run_acp as run_acp
