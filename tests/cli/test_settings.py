@@ -114,7 +114,8 @@ def test_parameter_rows() -> None:
         ({"agents": ["orcale"]}, "unknown agent 'orcale'; did you mean oracle?"),
         (
             {"agents": ["gpt"]},
-            "unknown agent 'gpt'; known are oracle, nop, chat, command:PATH and agent:PATH",
+            "unknown agent 'gpt'; known are oracle, nop, chat, command:PATH, agent:PATH and "
+            "acp:COMMAND",
         ),
         ({"agents": ["command:/no/such"]}, "there is no program '/no/such'"),
         ({"agents": ["nop", "nop"]}, "agents: 'nop' is given twice"),
