@@ -1,7 +1,6 @@
 """Agents that speak the Agent Client Protocol, in the sandbox; the engine is their client.
 
-Only what `work` imports knows the package, which is an extra and slow to import: it is not
-imported before an agent runs.
+Only `forms` knows the protocol's package; what imports it is not imported before an agent runs.
 """
 
 from .agent import AcpAgent as AcpAgent

@@ -9,11 +9,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 import anyio
-from acp import RequestError, schema
 from anyio.abc import TaskGroup
-from pydantic import ValidationError
 
 from ....events.values import Json, valid_text
+from .forms import RequestError, ValidationError, schema
 from .inside import Inside, Running
 from .updates import Chronicle, problem
 

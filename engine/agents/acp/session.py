@@ -8,11 +8,9 @@ from typing import Any, Literal, TypeVar
 
 import anyio
 import msgspec
-from acp import PROTOCOL_VERSION, RequestError, schema
-from acp.connection import Connection
-from pydantic import ValidationError
 
 from ....events.kinds.parts import Usage
+from .forms import PROTOCOL_VERSION, Connection, RequestError, ValidationError, schema
 from .services import Services
 from .transport import Transport
 from .updates import Chronicle, problem

@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, cast
 
 import msgspec
-from acp import schema
-from pydantic import ValidationError
 
 from ....events.clock import Clock
 from ....events.kinds import ActionTaken, AgentMessage, WarningRaised
@@ -19,6 +17,7 @@ from ....events.kinds.parts import Usage
 from ....events.values import Json, without_surrogates
 from ...stored import store_json, store_text
 from ..protocol import AgentContext
+from .forms import ValidationError, schema
 
 APP = "agent"
 """What the agent's own tools are listed under."""

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any, Literal
 
 import anyio
-from acp.connection import Connection
 from anyio.abc import TaskGroup
 
 from ....events.kinds import AgentFailed, AgentFinished, AgentMessage
@@ -18,6 +17,7 @@ from ...stored import store_text
 from ..beside import in_group
 from ..program import sandbox_failed
 from ..protocol import AgentContext, AgentOutcome
+from .forms import Connection
 from .inside import Inside
 from .services import Services
 from .session import Broken, Gone, Said, Session
