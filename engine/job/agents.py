@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import msgspec
 from anyio import to_thread
@@ -14,6 +14,7 @@ from ..agents import Agent, InstalledAgent, agent_by_name, agent_from_snapshot, 
 from ..projects.project import projects_around
 from ..redact import Redactor
 from .config import JobConfig
+from .episode_task import EpisodeTask
 
 MOST_NAMED = 3
 """Models or rows of parameters that a notice names."""
@@ -104,6 +105,19 @@ def unused_settings(config: JobConfig, agents: Mapping[str, Agent]) -> Iterator[
         else:
             alone = " and ".join(rows[0] for rows in given.values())
             yield f"{name} uses no {what}: {alone} makes no difference to its trials"
+
+
+def unheld_costs(
+    config: JobConfig, policies: Collection[str], tasks: Iterable[EpisodeTask]
+) -> Iterator[str]:
+    """A notice for each agent that an environment's cost limit does not hold for."""
+    capped = next((t.view.name for t in tasks if t.environment.max_cost is not None), None)
+    for name in config.agents if capped is not None else ():
+        if name in policies:
+            yield (
+                f"{name}: nobody sees what its model calls cost, so the max_cost of task "
+                f"{capped}'s environment does not hold for it"
+            )
 
 
 def _named(rows: list[str]) -> str:

@@ -26,6 +26,7 @@ from .agents import (
     secrets_in_programs,
     spelled_alike,
     take_agents,
+    unheld_costs,
     unused_settings,
 )
 from .config import JobConfig, config_of
@@ -103,7 +104,8 @@ async def run_job(
         )
         await record.append(0, started)
         found = await secrets_in_programs(agents, Redactor(services.secrets))
-        for message in (*told, *found, *unused_settings(config, agents)):
+        unseen = unheld_costs(config, services.policies, episodes)
+        for message in (*told, *found, *unused_settings(config, agents), *unseen):
             watch(Notice(level="warning", message=message))
         for task in scripted:
             for warning in task.warnings:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from helpers.counters import TellsHooks, episode_task
+from helpers.counters import Counter, Script, TellsHooks, episode_task
 from helpers.fakes import FakeBackend
 from helpers.jobs import Watched, services, tasks
 from helpers.judges import Answer, completion
@@ -18,6 +18,8 @@ from trialog.engine.authoring.environment import Environment
 from trialog.engine.errors import ConfigError
 from trialog.engine.job.api import run_job
 from trialog.engine.job.config import JobConfig
+from trialog.engine.job.policies import PolicyAgent
+from trialog.engine.job.report import Notice
 from trialog.engine.models.client import CallFailed
 from trialog.engine.models.prices import Price
 from trialog.events.codec import decode
@@ -108,6 +110,41 @@ async def test_limits_in_an_environment(tmp_path: Path) -> None:
     assert ("max_turns", "max_turns") == (finished.ended_by, finished.error_category)
     assert "scored" == done.result["outcome"]
     assert 2 == len(done.of(ModelCalled))
+
+
+async def test_the_environments_own_limits(tmp_path: Path) -> None:
+    """Its max_cost and its max_seconds hold as the job's do, whichever is less."""
+    for number, (limits, config, ended_by) in enumerate([
+        (Environment([Counter], name="e", max_cost=0.0003), {}, "max_cost"),
+        (Environment([Counter], name="e", max_cost=0.0003), {"max_cost": 5.0}, "max_cost"),
+        (Environment([Counter], name="e", max_cost=5.0), {"max_cost": 0.0003}, "max_cost"),
+        (Environment([Counter], name="e", max_turns=2), {}, "max_turns"),
+    ]):  # fmt: skip
+        task = episode_task(environment=limits)
+        async with memory_log() as log:
+            done = await play(
+                log, tmp_path / str(number), calling(("add", {"n": 0})), task=task, prices=PRICES,
+                **config,
+            )  # fmt: skip
+        [finished] = done.of(AgentFinished)
+        assert (ended_by, 2) == (finished.ended_by, len(done.of(ModelCalled)))
+
+
+async def test_a_cost_limit_that_can_not_be_held(tmp_path: Path) -> None:
+    """Nobody sees what a policy's own calls cost, so a job says that the limit does not hold."""
+    capped = episode_task(environment=Environment([Counter], name="e", max_cost=1.0))
+    policies = {"mine": PolicyAgent("mine", Script)}
+    watched = Watched()
+    async with memory_log() as log:
+        made = msgspec.structs.replace(
+            services(log, FakeBackend(), tmp_path), hooks=TellsHooks(), policies=policies
+        )
+        await run_job(made, JobConfig(tasks=["count"], agents=["mine", "nop"]), [capped], watched)
+    told = [note.message for note in watched.of(Notice) if isinstance(note, Notice)]
+    assert [
+        "mine: nobody sees what its model calls cost, so the max_cost of task count's environment "
+        "does not hold for it"
+    ] == told
 
 
 async def test_a_model_that_fails_in_an_environment(tmp_path: Path) -> None:

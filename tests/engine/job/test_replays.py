@@ -11,11 +11,12 @@ import msgspec
 import pytest
 from anyio import to_thread
 
-from helpers.counters import TellsHooks, episode_task
+from helpers.counters import Counter, TellsHooks, episode_task
 from helpers.fakes import FakeBackend
 from helpers.jobs import Watched, services
 from helpers.judges import FakeClient, completion
 from helpers.models import FakeModel, calling
+from trialog.engine.authoring.environment import Environment
 from trialog.engine.errors import ConfigError
 from trialog.engine.job.api import resume_job, run_job
 from trialog.engine.job.config import JobConfig
@@ -30,6 +31,7 @@ from trialog.engine.projects.template import init_project
 from trialog.events.codec import decode
 from trialog.events.kinds import (
     ActionTaken,
+    AgentFinished,
     EnvironmentReset,
     JobStarted,
     JudgeSampled,
@@ -175,6 +177,27 @@ async def test_calls_that_were_not_made_are_told(tmp_path: Path) -> None:
         [warning] = await again.events(WarningRaised)
         assert "replay_shorter" == warning.code
         assert "1 of the recorded trial's model calls" in str(warning.message)
+
+
+async def test_an_agent_that_was_cut_off_by_a_limit(tmp_path: Path) -> None:
+    """A call that never came back ends the replay as it ended the agent, without the wait."""
+    task = episode_task(environment=Environment([Counter], max_seconds=0.5))
+
+    class Stalls(FakeModel):
+        async def complete(self, request: Any, watch: Any = None) -> Any:
+            return await (super().complete(request) if not self.requests else anyio.sleep_forever())
+
+    async with memory_log() as log:
+        first = await run(log, tmp_path, model=Stalls(SUM[0]), task=task)
+        [end] = await first.events(AgentFinished)
+        assert "max_seconds" == end.ended_by
+        patient = episode_task(environment=Environment([Counter], max_seconds=600))
+        again = await run(log, tmp_path, replay_models=first.job, task=patient)
+        assert [2, 2] == [one.result()["n_steps"] for one in (first, again)]
+        [call] = [c for c in await again.events(ModelCalled) if c.error]
+        assert ("cut_off", True) == (call.failure, call.replayed is not None)
+        [end] = await again.events(AgentFinished)
+        assert "max_seconds" == end.ended_by
 
 
 async def test_each_slot_is_answered_by_its_own_trial(tmp_path: Path) -> None:
@@ -339,20 +362,24 @@ async def test_an_agent_that_never_ended(tmp_path: Path) -> None:
         assert "never came to an end" in await refused(log, tmp_path, replay_models=job)
 
 
-async def test_a_secret_in_a_request(tmp_path: Path) -> None:
-    """It is redacted in the record, and so it is before requests are compared."""
-    secrets = {"TOKEN": "very-secret"}
-    write = calling(("write", {"text": "x"}))
+@pytest.mark.parametrize("length", [1, 30_000], ids=["inline", "blobs"])
+async def test_a_secret_in_a_request(tmp_path: Path, length: int) -> None:
+    """It is redacted in the record, and so it is before requests are compared, wherever it stands:
+    in what the task says, and in what the model calls a tool with."""
+    secrets = {"TOKEN": 'very-"secret'}
+    write = calling(("write", {"text": f'{"x" * length} very-"secret'}))
     task = episode_task()
-    task = msgspec.structs.replace(
-        task, view=msgspec.structs.replace(task.view, instructions="Use very-secret.")
-    )
+    told = f'{"x" * length} Use very-"secret.'
+    task = msgspec.structs.replace(task, view=msgspec.structs.replace(task.view, instructions=told))
     async with memory_log() as log:
         first = await run(
             log, tmp_path, model=FakeModel(write, completion("done")), task=task, secrets=secrets
         )
         [call, _] = await first.events(ModelCalled)
-        assert "[redacted:TOKEN]" in str(call.request)
+        ref = as_blob_ref(call.request)
+        assert (ref is None) == (length == 1)
+        request = str(call.request) if ref is None else (await log.blobs.get(ref)).decode()
+        assert "[redacted:TOKEN]" in request
         again = await run(log, tmp_path, replay_models=first.job, task=task, secrets=secrets)
         assert "done" == again.result()["answer"]
 
