@@ -217,6 +217,13 @@ def run(
             metavar="MODEL", help="A further model that agents in sandboxes may call. Repeatable."
         ),
     ] = None,
+    install_network: Annotated[
+        bool | None,
+        typer.Option(
+            "--install-network",
+            help="Give agents a network to be installed, where the task has none.",
+        ),
+    ] = None,
     agent_env: AgentEnv = None,
     verifier_env: VerifierEnv = None,
     env_file: EnvFile = None,
@@ -289,7 +296,7 @@ def run(
         "max_turns": max_turns, "max_seconds": max_seconds, "max_tokens": max_tokens,
         "max_cost": max_cost, "prices": read_prices(prices) if prices else None,
         "model_gateway": model_gateway and model_gateway.value, "also_models": also_model,
-        "replay_models": replay_models,
+        "replay_models": replay_models, "install_network": install_network,
     }  # fmt: skip
     return _await(
         run_trials, _request(json, verbose, log, jobs_dir), tasks or [], given,

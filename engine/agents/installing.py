@@ -59,13 +59,13 @@ class Installer:
     async def _install(self, lines: str) -> Install | AgentOutcome:
         context, manifest = self._context, self._manifest
         limit = manifest.install_timeout_sec * context.patience
-        network = manifest.network != "none"
-        exit, printed = await self._shell(lines, limit)
+        lent = manifest.network == "install"
+        exit, printed = await self._shell(lines, limit, network=lent)
         output = await store_output(context.blobs, printed) if printed.total else None
         match exit:
             case Exit(ended_by="exit", code=0):
                 duration = self._duration(self._begun)
-                return Install(duration=duration, network=network, output=output)
+                return Install(duration=duration, network=lent or context.network, output=output)
             case Exit(ended_by="exit"):
                 memory = ", out of memory" if exit.out_of_memory else ""
                 error = f"the agent's install ended with exit code {exit.code}{memory}"
@@ -100,7 +100,7 @@ class Installer:
         return Prepared(install=install, warnings=[warning])
 
     async def _shell(
-        self, lines: str, limit: float, *, most: int | None = None
+        self, lines: str, limit: float, *, most: int | None = None, network: bool = False
     ) -> tuple[Exit, Captured]:
         """Run lines in the folder of the agent's files, as the image's own user."""
         context = self._context
@@ -114,6 +114,7 @@ class Installer:
             env=self._env,
             timeout=limit,
             start_timeout=context.start_timeout,
+            network=network and not context.network,
         )
         try:
             return await context.sandbox.run(command, capture.feed), capture.finish()

@@ -43,6 +43,8 @@ class AgentContext(msgspec.Struct, frozen=True, kw_only=True):
     """By which `timeout` was multiplied, and other deadlines are to be."""
     reviews: bool = False
     """It reads what another agent left, and judges it: for it that is data, and nothing else."""
+    network: bool = False
+    """Its sandbox has one."""
     keep: bool = False
     """What it leaves running stays for the verifier."""
     blobs: BlobStore

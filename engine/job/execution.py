@@ -147,7 +147,8 @@ class SandboxTrial(History):
         await self._begin()
         solution = self.task.task.solution if self.agent.needs_solution else None
         detail("sandbox wanted", trial=self.trial, purpose="agent")
-        if not self._made("agent", await self.place.start("agent", solution=solution)):
+        told = await self.place.start("agent", solution=solution, lends_network=self._lends_network)
+        if not self._made("agent", told):
             return
         assert self.place.sandbox is not None
         if not await self._work(self.place.sandbox):
@@ -212,6 +213,13 @@ class SandboxTrial(History):
         return outcome is not None and self._worked(outcome)
 
     @property
+    def _lends_network(self) -> bool:
+        """The agent has a network while it is installed, and for nothing else."""
+        agent, sandbox = self.agent, self.task.task.settings.sandbox
+        wanted = isinstance(agent, InstalledAgent) and agent.network == "install"
+        return wanted and not sandbox.network and self.job.config.install_network
+
+    @property
     def _agent_limit(self) -> float:
         return self.task.task.settings.agent.timeout_sec * self.job.config.timeout_multiplier
 
@@ -235,6 +243,7 @@ class SandboxTrial(History):
             start_timeout=job.config.start_timeout_sec,
             patience=job.config.timeout_multiplier,
             reviews=job.review is not None,
+            network=settings.sandbox.network,
             keep=settings.verifier.keep_processes,
             blobs=job.log.blobs,
             clock=job.clock,

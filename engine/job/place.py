@@ -120,6 +120,7 @@ class Place:
         *,
         solution: Path | None = None,
         workspace: Path | None = None,
+        lends_network: bool = False,
     ) -> list[SandboxStarted | SandboxFailed | WarningRaised]:
         """Have a sandbox; the events say whether there is one, and what it lacks."""
         job = self.job
@@ -131,7 +132,9 @@ class Place:
             phase = "start"
             begun = clock.monotonic()
             with anyio.fail_after(job.config.start_timeout_sec):
-                self.sandbox = await self._create(self._image, solution, workspace)
+                self.sandbox = await self._create(
+                    self._image, solution, workspace, lends_network=lends_network
+                )
         except (SandboxError, TimeoutError, OSError) as error:
             failure: Exception = error
             if isinstance(error, TimeoutError):
@@ -209,7 +212,9 @@ class Place:
         except TimeoutError:
             raise TransferFailed(_named(files), f"it took longer than {seconds:g} s") from None
 
-    async def _create(self, image: Image, solution: Path | None, workspace: Path | None) -> Sandbox:
+    async def _create(
+        self, image: Image, solution: Path | None, workspace: Path | None, *, lends_network: bool
+    ) -> Sandbox:
         job, settings = self.job, self.settings
         # An image whose WORKDIR is the root names no folder that could be a workspace.
         own = None if image.workdir == "/" else image.workdir
@@ -232,6 +237,7 @@ class Place:
                 kept=self.kept,
                 workspace=workspace,
                 keeps_processes=settings.verifier.keep_processes,
+                lends_network=lends_network,
                 separate_users=(settings.agent.user or settings.verifier.user) is not None,
             )
         )

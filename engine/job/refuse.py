@@ -68,20 +68,24 @@ def refuse_unsupported(
         raise errors[0] if chosen == 1 else TasksError(errors, chosen, names=list(refused))
 
 
-def refuse_agents(agents: Mapping[str, Agent], tasks: Sequence[Task]) -> None:
+def refuse_agents(config: JobConfig, agents: Mapping[str, Agent], tasks: Sequence[Task]) -> None:
     """Raise ConfigError for the first agent that can't be had for one of the tasks."""
     for name, agent in agents.items():
         if not isinstance(agent, InstalledAgent) or agent.network == "none":
             continue
         offline = next((task for task in tasks if not task.settings.sandbox.network), None)
-        if offline is not None:
-            when = "while it is installed" if agent.network == "install" else "while it works"
-            raise ConfigError(
-                f"{name} needs a network {when} (network in its manifest), and task "
-                f"{offline.name} allows none; bring what it needs in its folder or the image, or "
-                "--exclude the task",
-                key="--agent",
-            )
+        if offline is None or (agent.network == "install" and config.install_network):
+            continue
+        when, instead = (
+            ("to be installed", "--install-network gives it one for that alone; or bring what it")
+            if agent.network == "install"
+            else ("while it works", "bring what it")
+        )
+        raise ConfigError(
+            f"{name} needs a network {when} (network in its manifest), and task {offline.name} "
+            f"allows none; {instead} needs in its folder or the image, or --exclude the task",
+            key="--agent",
+        )
 
 
 def _refuse_model(config: JobConfig, capped: Sequence[str]) -> None:

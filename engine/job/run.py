@@ -76,7 +76,7 @@ async def run_job(
     live = {task.view.name: task for task in episodes if task.live}
     if agents is None:
         agents = await load_agents(config) if scripted else {}
-    refuse_agents(agents, scripted)
+    refuse_agents(config, agents, scripted)
     config, told = settle_gateway(config, agents, services)
     services = replace(services, agent_env=config.agent_env, verifier_env=config.verifier_env)
     config = replace(

@@ -107,6 +107,8 @@ class SandboxSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A phase will run as a user other than the image's."""
     keeps_processes: bool = False
     """A phase will be kept."""
+    lends_network: bool = False
+    """A phase may be given a network, though the limits have none."""
 
 
 class GivenFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,6 +150,8 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 
     A deadline then ends the command alone. Refused where what is kept could reach a closed mount.
     """
+    network: bool = False
+    """It alone has a network, where the sandbox has none. Refused where that does not lend any."""
     listener: Listener | None = None
     """Only where the sandbox's loopback is its own; SandboxError where it can't be had."""
 

@@ -11,12 +11,15 @@ from trialog.engine.errors import ConfigError
 from trialog.engine.sandbox.protocol import SandboxBackend
 from trialog.events.kinds import (
     AgentFailed,
+    AgentFinished,
     AgentStarted,
     JobStarted,
     ProcessesKilled,
+    SandboxStarted,
     VerifierScored,
 )
 
+OFFLINE = "environment.allow_internet = false\n"
 TEST = "[ \"$(cat answer.txt)\" = '{expected}' ] && echo 1 > /logs/verifier/reward.txt"
 
 
@@ -90,8 +93,49 @@ async def test_values_of_the_environment_are_kept_out_of_the_log(run: RunInstall
     assert done.result["error_category"] == "agent_exit"
 
 
-@pytest.mark.parametrize("network", ["true", "install"])
-async def test_a_network_that_the_task_does_not_allow(run: RunInstalled, network: str) -> None:
+@pytest.mark.parametrize(
+    ("network", "allowed", "message"),
+    [
+        ("true", True, "needs a network while it works .* and task t allows none; bring"),
+        ("install", False, "needs a network to be installed .* none; --install-network gives"),
+    ],
+)
+async def test_a_network_that_the_task_does_not_allow(
+    run: RunInstalled, network: str, allowed: bool, message: str
+) -> None:
     """A job is refused that could not give its agent what it needs."""
-    with pytest.raises(ConfigError, match=r"needs a network while it .*, and task t allows none"):
-        await run(f"install: 'true'\ncommand: x\nnetwork: {network}\n")
+    with pytest.raises(ConfigError, match=message):
+        await run(
+            f"install: 'true'\ncommand: x\nnetwork: {network}\n",
+            settings=OFFLINE, install_network=allowed,
+        )  # fmt: skip
+
+
+INTERFACES = "tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '"
+LIST = 'sh "$TRIALOG_AGENT_DIR/list.sh"'
+
+
+async def test_a_network_to_be_installed(run: RunInstalled) -> None:
+    """With leave the installation has one, and neither the version, the agent nor the test does."""
+    done = await run(
+        f"install: {LIST}\nversion: {{command: '{LIST}'}}\ncommand: {LIST}\nnetwork: install\n",
+        files={"list.sh": INTERFACES}, settings=OFFLINE, install_network=True,
+        test=f"[ \"$({INTERFACES})\" = lo ] && echo 1 > /logs/verifier/reward.txt",
+    )  # fmt: skip
+    started = done.one(AgentStarted)
+    assert started.install.network
+    assert len(done.blobs[started.install.output.sha256].split()) > 1
+    assert started.version == "lo"
+    assert done.blobs[done.one(AgentFinished).output.sha256] == b"lo\n"
+    assert done.one(VerifierScored).score == 1.0
+    assert not done.one(SandboxStarted).limits.network
+
+
+async def test_a_task_with_a_network(run: RunInstalled) -> None:
+    """Its agent has it from the beginning, and the log says so of the installation."""
+    done = await run(
+        f"install: {LIST}\ncommand: {LIST}\nnetwork: true\n",
+        files={"list.sh": INTERFACES}, settings="environment.allow_internet = true\n",
+    )  # fmt: skip
+    assert done.one(AgentStarted).install.network
+    assert len(done.blobs[done.one(AgentFinished).output.sha256].split()) > 1

@@ -392,6 +392,18 @@ async def test_no_network(box: Box) -> None:
     assert json.loads(output) == {"interfaces": ["lo"], "localhost": True, "outside": False}
 
 
+async def test_a_network_that_is_lent(make_box: MakeBox) -> None:
+    """One phase has a network, and none before or after it; a sandbox not made so lends none."""
+    box = await make_box(lends_network=True)
+    for lent in (False, True, False, True, False):
+        ended, output = await box.run(["python3", "-c", _NETWORK], network=lent)
+        assert ended.code == 0, output
+        assert json.loads(output)["localhost"]
+        assert (json.loads(output)["interfaces"] != ["lo"]) == lent
+    with pytest.raises(SandboxError, match="was not made to have a network"):
+        await (await make_box()).sh("true", network=True)
+
+
 _NETWORK = """
 import fcntl, json, socket, struct
 def is_up(name):

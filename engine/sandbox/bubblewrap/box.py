@@ -91,6 +91,8 @@ class BubblewrapSandbox:
     async def _run(self, command: Command, output: Callable[[bytes], None]) -> Exit:
         if command.listener is not None and not self.own_loopback:
             raise SandboxError("the loopback of a sandbox with a network is not its own")
+        if command.network and not self._layout.lends_network:
+            raise SandboxError("the sandbox was not made to have a network")
         if command.keep and self._kept is not None:
             raise SandboxError("one phase at most can be kept")
         options, stdin, stray, killed_before = await to_thread.run_sync(self._before, command)
@@ -209,7 +211,12 @@ class BubblewrapSandbox:
     def _descriptors(self, command: Command) -> tuple[int, int]:
         self._check_there()
         usual, _ = self._layout.environment(command)
-        options = self._layout.arguments(usual, keep=command.keep, beside=self._kept is not None)
+        options = self._layout.arguments(
+            usual,
+            keep=command.keep,
+            beside=self._kept is not None,
+            network=command.network,
+        )
         if any("\0" in word for word in [*options, *command.argv]):
             raise SandboxError("a program's words and variables can't hold a NUL byte")
         arguments = options_file(options)

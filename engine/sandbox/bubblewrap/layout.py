@@ -63,6 +63,11 @@ class Layout:
         """It has the host's network, so that no phase has one of its own."""
         return self._spec.limits.network
 
+    @property
+    def lends_network(self) -> bool:
+        """A phase may have the host's network, though the sandbox does not."""
+        return self._spec.lends_network or self.shares_network
+
     def make(self) -> None:
         """Make the folders."""
         for target, folder in self.folders.items():
@@ -105,12 +110,17 @@ class Layout:
         return usual, {n: value for n, value in all_of_them.items() if n not in usual}
 
     def arguments(
-        self, environment: dict[str, str], *, keep: bool = False, beside: bool = False
+        self,
+        environment: dict[str, str],
+        *,
+        keep: bool = False,
+        beside: bool = False,
+        network: bool = False,
     ) -> list[str]:
         """bwrap's options for a phase, less those with descriptors.
 
         One to `keep` does not have the closed mounts. One `beside` that has a HOME of its own, and
-        the network that it is started in.
+        the network that it is started in. One with a `network` has the host's.
         """
         words = [
             "--unshare-user",
@@ -136,7 +146,7 @@ class Layout:
         for name in _writable_in_proc():
             words += ["--ro-bind", f"/proc/{name}", f"/proc/{name}"]
         words += ["--tmpfs", "/run", "--dir", "/var", "--symlink", "../tmp", f"/var{TEMPORARY}"]
-        if self._spec.limits.network:
+        if self._spec.limits.network or network:
             words += ["--ro-bind-try", os.path.realpath("/etc/resolv.conf"), f"/etc/{RESOLVER}"]
         elif not beside:
             words += ["--unshare-net"]

@@ -107,6 +107,7 @@ class DockerBackend:
             changes=self._changes,
             pythons=self._pythons,
             volume=volume,
+            network=self._network,
         )
         try:
             if spec.workspace is not None:

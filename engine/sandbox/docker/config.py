@@ -62,7 +62,7 @@ def container_config(
     if network is None:
         # The engine's network layer is left out wholly, which halves the time of a start; the
         # container has a namespace with a loopback all the same. Names are then ours to give.
-        config["NetworkDisabled"] = True
+        config["NetworkDisabled"] = not spec.lends_network
         mounts.append(_bind(str(scratch / HOSTS), "/etc/hosts", readonly=False))
     return config
 

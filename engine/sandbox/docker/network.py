@@ -10,6 +10,9 @@ import anyio
 from .api import Engine
 from .labels import own_labels
 
+NONE = "none"
+"""The network of those that have none."""
+
 
 class OwnNetwork:
     """A bridge for all of them, made when the first needs it; they can't reach each other."""
@@ -34,6 +37,20 @@ class OwnNetwork:
                 await self._engine.json("POST", "networks/create", data=request)
                 self._made = name
             return self._made
+
+    async def lend(self, container: str) -> None:
+        """Put a container that has no network, and does not run, into this one."""
+        await self._move(container, NONE, await self.name())
+
+    async def take_back(self, container: str) -> None:
+        """Take it out again. Without any it might be put into another at its next start, so it is
+        put into the one that is none."""
+        await self._move(container, await self.name(), NONE)
+
+    async def _move(self, container: str, out_of: str, into: str) -> None:
+        for way, name in (("disconnect", out_of), ("connect", into)):
+            data = {"Container": container}
+            await self._engine.json("POST", f"networks/{name}/{way}", data=data)
 
     async def remove(self) -> None:
         """Remove it; what still uses it keeps it, until it is reaped."""

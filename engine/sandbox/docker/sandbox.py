@@ -33,6 +33,7 @@ from .config import HOSTS, HOSTS_TEXT, runs_by_exec, same_user
 from .keeping import Freezer
 from .layers import LayeredFiles, OverlayFiles, Place
 from .listening import GATE, first_process, make_gate
+from .network import OwnNetwork
 from .phase import CONTROL, SCRIPT, STDIN, PhaseOutput, new_mark, script
 from .pythons import Pythons
 from .remote import RemoteFiles
@@ -60,7 +61,9 @@ class DockerSandbox:
         changes: Changes,
         pythons: Pythons,
         volume: str | None = None,
+        network: OwnNetwork | None = None,
     ) -> None:
+        """`network`: what is lent to a phase."""
         self._engine = engine
         self._container = container
         self._spec = spec
@@ -76,6 +79,9 @@ class DockerSandbox:
         self._kept = False
         """Processes of the last phase are there still."""
         self._freezer = Freezer(engine, container)
+        self._network = network
+        self._has_network = False
+        """One was lent, and not taken back."""
         self._gate = -1
         """A descriptor, while a phase is held back."""
 
@@ -114,6 +120,7 @@ class DockerSandbox:
             mark, command.argv, env, self._spec.workdir,
             stays=command.keep, gate=None if listener is None else GATE,
         )  # fmt: skip
+        await self._lend_network(wanted=command.network)
         if command.keep:
             await self._refuse_to_keep(command)
         # What stays from an earlier phase may not read what this one is given.
@@ -183,6 +190,19 @@ class DockerSandbox:
         first = await to_thread.run_sync(first_process, self._container, told)
         listener.take(await to_thread.run_sync(listen_inside, first, listener.port))
         os.write(self._gate, b"go\n")
+
+    async def _lend_network(self, *, wanted: bool) -> None:
+        """Have a network for this phase, or have none."""
+        if self._spec.limits.network or wanted == self._has_network:
+            return
+        if self._network is None or not self._spec.lends_network:
+            raise SandboxError("the sandbox was not made to have a network")
+        if wanted:
+            self._has_network = True
+            await self._network.lend(self._container)
+        else:
+            await self._network.take_back(self._container)
+            self._has_network = False
 
     def _way(self, command: Command) -> Way:
         if self._by_exec:
