@@ -38,7 +38,7 @@ from .decide import COST_LIMIT, Asked, failed, verdict
 from .evidence import EvidenceOpen, EvidenceUnreadable, close, copy_task, copy_trial
 from .planning import PlannedReview
 from .structure import CAP, RESULT_FILE
-from .wrapper import TASK, TRIAL, write_wrapper
+from .wrapper import EVIDENCE, write_wrapper
 
 
 class Reviewer:
@@ -105,9 +105,8 @@ class Reviewer:
         )
         task = await to_thread.run_sync(load_task, wrapper)
         [snapshot] = await take([task], context.log.blobs)
-        mounts = [Mount(source=evidence / "trial", target=TRIAL, readonly=True)]
-        if with_task:
-            mounts.append(Mount(source=evidence / "task", target=TASK, readonly=True))
+        # One mount for the whole tree: its folder is no more the reviewer's than what is in it.
+        mounts = [Mount(source=evidence, target=EVIDENCE, readonly=True)]
         trial = await self._names.new(task.name)
         slot = Slot(task=task.name, agent=self._config.agent, model=self._config.model, attempt=1)
         self._tasks[task.name] = TaskInJob(

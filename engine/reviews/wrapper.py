@@ -14,8 +14,9 @@ from ...events.kinds.review import ReviewCriterion
 from .. import json_in_text
 from . import structure
 
-TRIAL = "/evidence/trial"
-TASK = "/evidence/task"
+EVIDENCE = "/evidence"
+TRIAL = f"{EVIDENCE}/trial"
+TASK = f"{EVIDENCE}/task"
 CHECK_SEC = 60.0
 
 _PROMPT = """\

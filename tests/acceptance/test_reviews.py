@@ -10,27 +10,24 @@ from pathlib import Path
 import pytest
 
 from acceptance.conftest import MakeTask, User
-from helpers.reviewing import BUILT_IN, WRITE, MakeReviewer, bytes_of, review
+from helpers.reviewing import BUILT_IN, WRITE, MakeReviewer, bytes_of, review, rows
 from trialog.engine.reviews.structure import faults
 
 pytestmark = pytest.mark.bubblewrap
 
-
-def stream_of(user: User, trial: str) -> str:
-    """A trial's events, as they are shown."""
-    return user.run("replay", trial, "--json", code=0).out
+REGRADED = "echo the first verdict; echo 0 > /logs/verifier/reward.txt\n"
 
 
 def test_a_job_is_reviewed_and_not_changed(
     user: User, make_task: MakeTask, reviewer: MakeReviewer
 ) -> None:
-    """Each trial gets its verdicts, and not a byte of the job, its streams or files, differs."""
+    """Each trial gets its verdicts, and not a byte of the job, its streams or files, differs: all
+    that a review appends is in streams of its own, which no figure of the job's counts."""
     make_task("good", folder=user.home / "tasks")
     make_task("bad", folder=user.home / "tasks", solve="true")
     job = user.job("tasks")
-    files = bytes_of(job)
-    trials = sorted(path.name for path in job.iterdir() if path.is_dir())
-    events = [stream_of(user, trial) for trial in trials]
+    files, events = bytes_of(job), rows(user)
+    summary = user.run("show", job, "--json").out
     report = review(user, job, reviewer())
     outcomes = {
         trial["trial_name"].split("__")[0]: trial["checks"]["reward_hacking"]["outcome"]
@@ -40,9 +37,67 @@ def test_a_job_is_reviewed_and_not_changed(
     assert all(trial["review_valid"] for trial in report["trials"])
     assert report["reviewer"]["network"] == "no-internet"
     assert bytes_of(job) == files
-    assert [stream_of(user, trial) for trial in trials] == events
-    assert json.loads(user.run("show", job, "--json").out)["summary"]["counts"]["slots"] == 2
+    after = rows(user)
+    assert after[: len(events)] == events
+    added = {row.stream for row in after[len(events) :]}
+    assert {stream.split("__")[0] for stream in added if stream.startswith("trial/")} == {
+        "trial/review-good", "trial/review-bad"
+    }  # fmt: skip
+    [own] = [stream for stream in added if not stream.startswith("trial/")]
+    assert own.startswith("review/")
+    assert user.run("show", job, "--json").out == summary
+    assert json.loads(summary)["summary"]["counts"]["slots"] == 2
     assert "nothing is left to do" in user.run("resume", job, code=None).err
+    [listed] = user.run("jobs", "--json", code=0).objects
+    assert listed["job"] == job.name
+    again = rows(user)
+    user.run("regrade", job, code=0)
+    assert not any("review-" in row.stream for row in rows(user)[len(again) :])
+
+
+def test_a_reviewer_reads_all_that_a_trial_left(
+    user: User, make_task: MakeTask, reviewer: MakeReviewer
+) -> None:
+    """The trial's files, as they are on disk, later verdicts too; no earlier review, whatever that
+    said, and neither the rubric nor what is written in it for its authors."""
+    task = make_task("t", folder=user.home / "tasks", test=REGRADED)
+    own = {"criteria": [{"name": "own", "description": "FOR-AUTHORS", "guidance": "g"}]}
+    (task / "verifier" / "rubric.json").write_text(json.dumps(own))
+    given = user.home / "given.json"
+    given.write_text(json.dumps(own))
+    job = user.job("tasks")
+    [trial] = [path for path in job.iterdir() if path.is_dir()]
+    (task / "verifier" / "test.sh").write_text("echo 1 > /logs/verifier/reward.txt")
+    user.run("regrade", job, "--tasks-root", "tasks", code=0)
+    assert (trial / "regrade.json").exists()
+    shows = """
+read = {}
+for at, folders, files in os.walk("/evidence"):
+    for name in files:
+        path = os.path.join(at, name)
+        read[path] = open(path).read()
+for at, folders, files in os.walk("/"):
+    folders[:] = [name for name in folders if not (at == "/" and name in ("proc", "sys", "usr"))]
+    for name in files:
+        if name.endswith(".json") and "rubric" in name or name in ("given.json", "criteria.json"):
+            read["found " + os.path.join(at, name)] = ""
+answer["summary"] = json.dumps({**read, "the prompt": prompt})
+"""
+    agent = reviewer("answer['summary'] = 'MARKED-BY-A-REVIEW'\n", names=("own",))
+    review(user, job, agent)
+    agent = reviewer(shows, names=("own",))
+    [seen] = review(user, job, agent, "-r", given, "--tasks-root", "tasks")["trials"]
+    read = json.loads(seen["summary"])
+    assert {path for path in read if path.startswith("/evidence/trial/")} == {
+        f"/evidence/trial/{path.relative_to(trial)}" for path in trial.rglob("*") if path.is_file()
+    }
+    assert read["/evidence/trial/result.json"] == (trial / "result.json").read_text()
+    assert read["/evidence/trial/regrade.json"] == (trial / "regrade.json").read_text()
+    assert "the first verdict" in read["/evidence/trial/verifier/test-stdout.txt"]
+    assert not [path for path in read if path.startswith("found ")]
+    everything = "".join(read.values())
+    assert "MARKED-BY-A-REVIEW" not in everything
+    assert "FOR-AUTHORS" not in everything
 
 
 def test_the_documented_reviewer(user: User, make_task: MakeTask) -> None:

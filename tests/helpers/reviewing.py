@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from acceptance.conftest import User
@@ -74,3 +75,26 @@ def bytes_of(folder: Path) -> dict[str, bytes]:
         for path in folder.rglob("*")
         if path.is_file() and "reviews" not in path.relative_to(folder).parts
     }
+
+
+class Row(NamedTuple):
+    """An event as the log's file has it."""
+
+    stream: str
+    kind: str
+    data: str
+    hash: bytes
+
+
+def rows(user: User) -> list[Row]:
+    """All that is in the user's log, in order."""
+    db = sqlite3.connect(user.home / "jobs" / "trialog.db")
+    try:
+        return [Row(*row) for row in db.execute("SELECT stream, kind, data, hash FROM log")]
+    finally:
+        db.close()
+
+
+def logged(user: User, kind: str) -> list[dict[str, Any]]:
+    """The payloads of one kind."""
+    return [json.loads(row.data) for row in rows(user) if row.kind == kind]
