@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from ..agents.chat import CHAT
 from ..errors import ConfigError
 from ..job.config import JobConfig
 from ..job.episode_loading import pack_episode_task
@@ -41,12 +42,12 @@ def choose_tasks(config: JobConfig, here: Path) -> Chosen:
             _ = task.task  # what can't be imported is told before there is a job
         known = task.project.names("agent")
         for name in config.agents:
-            if name == NOP.name:
+            if name == NOP.name or (name == CHAT and CHAT not in known):
                 continue
             if name not in known:
                 raise ConfigError(
                     f"{name!r} can't act in the environment of task {task.name}; agents that can: "
-                    f"{', '.join([*known, NOP.name])}",
+                    f"{', '.join(dict.fromkeys([*known, NOP.name, CHAT]))}",
                     key="--agent",
                 )
             agent = agents.setdefault(name, task.project.agent(name))
