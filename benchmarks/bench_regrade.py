@@ -5,7 +5,8 @@
 
 Scripts: a job of trivial trials is regraded as a whole command, against as many bare starts of a
 sandbox (`docker run --rm IMAGE true`, `bwrap … true`), in turns, the best of each. `--harbor` names
-a Harbor program, whose `job regrade` does the same with a job of its own.
+a Harbor program, whose `job regrade` does the same with a job of its own; it needs `docker
+compose`.
 Functions: a job of environment trials is regraded in this process, against reading its trials'
 events from the same log and decoding them. CPU seconds of all processes stand beside, since they
 do not depend on what else the machine does.
@@ -26,7 +27,17 @@ from pathlib import Path
 
 import anyio
 
-from bench_trials import TRIALOG, in_parallel, run, timed, write_task
+from bench_trials import (
+    HARBOR_OFFLINE,
+    TRIALOG,
+    check_harbor,
+    harbor_run,
+    harbor_task,
+    in_parallel,
+    run,
+    timed,
+    write_task,
+)
 
 PROJECT = Path(__file__).resolve().parents[1] / "examples" / "environments"
 
@@ -90,14 +101,26 @@ def scripts(task: Path, sandbox: str, bare: tuple[str, ...], options: argparse.N
 
 
 def harbor(task: Path, options: argparse.Namespace) -> float:
-    """Seconds a trial of the peer's regrade of a job of its own."""
-    with tempfile.TemporaryDirectory() as jobs:
-        run(
-            options.harbor, "run", "--path", str(task), "--agent", "oracle", "--n-attempts",
-            str(options.trials), "--n-concurrent", str(options.at_once), "--jobs-dir", jobs,
-        )  # fmt: skip
-        (job,) = (path for path in Path(jobs).iterdir() if path.is_dir())
-        seconds = timed(lambda: run(options.harbor, "job", "regrade", str(job)))
+    """Seconds a trial of the peer's regrade of a job of its own.
+
+    It regrades by recorded artifacts alone: its verifier runs in an environment of its own, and the
+    answer lies among them.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        apart = 'environment_mode = "separate"'
+        theirs = harbor_task(task, Path(folder), options.image, apart)
+        for script in (theirs / "solution" / "solve.sh", theirs / "tests" / "test.sh"):
+            text = script.read_text()
+            script.write_text(text.replace("answer.txt", "/logs/artifacts/answer.txt"))
+        words = [*harbor_run(theirs, options), "--jobs-dir", f"{folder}/jobs"]
+        run(*words, environment=HARBOR_OFFLINE)
+        job = check_harbor(Path(folder, "jobs"), options.trials)
+        words = [
+            options.harbor, "job", "regrade", str(job), "--task-path", str(theirs),
+            "--n-concurrent", str(options.at_once), "--jobs-dir", f"{folder}/regrades",
+        ]  # fmt: skip
+        seconds = timed(lambda: run(*words, environment=HARBOR_OFFLINE))
+        check_harbor(Path(folder, "regrades"), options.trials)
         return seconds / options.trials
 
 

@@ -118,24 +118,42 @@ def timed_job(task: Path, sandbox: str, options: argparse.Namespace) -> float:
 def timed_harbor(task: Path, options: argparse.Namespace) -> float:
     """Seconds of the same task with Harbor's oracle, as often and as many at once."""
     with tempfile.TemporaryDirectory() as folder:
-        theirs = Path(shutil.copytree(task, Path(folder) / task.name))
-        (theirs / "environment").mkdir()
-        with (theirs / "task.toml").open("a") as settings:
-            settings.write(f'[environment]\ndocker_image = "{options.image}"\n')
-        words = [
-            options.harbor, "run", "--yes", "--path", str(theirs), "--agent", "oracle",
-            "--n-attempts", str(options.trials), "--n-concurrent", str(options.at_once),
-            "--jobs-dir", f"{folder}/jobs",
-        ]  # fmt: skip
-        # A library of its asks the network for models' prices, and waits where there is none.
-        offline = {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
-        seconds = timed(lambda: run(*words, environment=offline))
-        (found,) = Path(folder, "jobs").glob("*/result.json")
-        stats = json.loads(found.read_text())["stats"]
-        (graded,) = stats["evals"].values()
-        if graded["n_trials"] != options.trials or graded["metrics"] != [{"mean": 1.0}]:
-            sys.exit(f"not every trial of Harbor's passed: {stats}")
+        theirs = harbor_task(task, Path(folder), options.image)
+        words = [*harbor_run(theirs, options), "--jobs-dir", f"{folder}/jobs"]
+        seconds = timed(lambda: run(*words, environment=HARBOR_OFFLINE))
+        check_harbor(Path(folder, "jobs"), options.trials)
     return seconds
+
+
+# A library of its asks the network for models' prices, and waits where there is none.
+HARBOR_OFFLINE = {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+
+
+def harbor_task(task: Path, folder: Path, image: str, verifier: str = "") -> Path:
+    """A copy of the task for Harbor, with further settings of its verifier."""
+    theirs = Path(shutil.copytree(task, folder / task.name))
+    (theirs / "environment").mkdir()
+    with (theirs / "task.toml").open("a") as settings:
+        settings.write(f'[environment]\ndocker_image = "{image}"\n[verifier]\n{verifier}\n')
+    return theirs
+
+
+def harbor_run(task: Path, options: argparse.Namespace) -> list[str]:
+    """The words that run a task with its oracle."""
+    return [
+        options.harbor, "run", "--yes", "--path", str(task), "--agent", "oracle",
+        "--n-attempts", str(options.trials), "--n-concurrent", str(options.at_once),
+    ]  # fmt: skip
+
+
+def check_harbor(jobs: Path, trials: int) -> Path:
+    """The folder of its only job, every trial of which must have passed."""
+    (found,) = jobs.glob("*/result.json")
+    stats = json.loads(found.read_text())["stats"]
+    (graded,) = stats["evals"].values()
+    if graded["n_trials"] != trials or graded["metrics"] != [{"mean": 1.0}]:
+        sys.exit(f"not every trial of Harbor's passed: {stats}")
+    return found.parent
 
 
 def in_parallel(at_once: int, times: int, *words: str) -> None:
