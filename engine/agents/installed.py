@@ -33,6 +33,9 @@ from .reporting import run_reporting
 
 MANIFEST = "agent.yaml"
 
+BUILT_IN = ("oracle", "nop", "chat")
+"""Names that are not to be had, or a reader of results could not tell who worked."""
+
 FILES_CAP = 256 * 1024 * 1024
 """Bytes of an agent's files together."""
 
@@ -166,6 +169,11 @@ def _read(file: Path, root: Path) -> AgentManifest:
     manifest = read_agent(file, root, faults)
     if manifest is None or faults.found:
         raise ProjectError(f"agent {file.parent.name!r}", faults.found)
+    if manifest.name in BUILT_IN:
+        raise ConfigError(
+            f"{manifest.name} is an agent of trialog's; give the folder and `name` another name",
+            file=file, key="name",
+        )  # fmt: skip
     if manifest.command is None:
         what = (
             "is a policy for environments and can't work in a sandbox"

@@ -39,7 +39,7 @@ def agent_name(spec: str) -> str:
         return f"{kind}{colon}{_expanded(path)}"
     if kind == "agent" and path:
         return f"{kind}{colon}{_folder(path)}"
-    if "/" in spec or spec == MANIFEST:
+    if kind != "acp" and ("/" in spec or spec == MANIFEST):
         folder = _folder(spec)
         if (folder / MANIFEST).is_file():
             return f"agent:{folder}"

@@ -48,6 +48,8 @@ def resource_entries(manifest: Coded, root: Path) -> list[Entry]:
     they import. Raises TaskError and SourceError."""
     folder = manifest.folder
     entries = {entry.path: entry for entry in folder_entries(folder, root)}
+    if isinstance(manifest, AgentManifest) and manifest.command is not None:
+        return sorted(entries.values(), key=lambda entry: entry.key)  # it runs elsewhere
     for file in source_files(manifest, root):
         if not file.is_relative_to(folder):
             entry = file_entry(file, root)

@@ -10,6 +10,7 @@ import anyio
 import msgspec
 
 from ....events.kinds.parts import Usage
+from ....events.values import without_surrogates
 from .forms import PROTOCOL_VERSION, Connection, RequestError, ValidationError, schema
 from .services import Services
 from .transport import Transport
@@ -75,7 +76,7 @@ class Session:
             "session/prompt",
             schema.PromptRequest(
                 session_id=session.session_id,
-                prompt=[schema.TextContentBlock(type="text", text=prompt)],
+                prompt=[schema.TextContentBlock(type="text", text=without_surrogates(prompt)[0])],
             ),
             schema.PromptResponse,
         )

@@ -25,6 +25,9 @@ MOST_OPEN = 64
 MOST_MALFORMED = 1000
 """Lines that are no messages."""
 
+OPEN_CAP = 64 * 1024 * 1024
+"""Bytes of all of them together, where it is more than one."""
+
 _LARGE = 128 * 1024
 """Bytes of a line that is read off the event loop."""
 
@@ -42,16 +45,17 @@ class Transport:
         outgoing: Pipe,
         *,
         heard: Callable[[], None],
-        notified: Callable[[str, Any], Awaitable[None]],
+        notified: Callable[[str, Any, int], Awaitable[None]],
         malformed: Callable[[str, bytes], Awaitable[None]],
     ) -> None:
-        """`heard` is told of each message, `notified` is given notifications one by one, and
-        `malformed` what is no message, with the reason."""
+        """`heard` is told of each message, `notified` is given notifications one by one, with
+        their sizes, and `malformed` what is no message, with the reason."""
         self._incoming, self._outgoing = incoming, outgoing
         self._heard, self._notified, self._malformed = heard, notified, malformed
         self._lines = _Lines()
         self._sending = anyio.Lock()
-        self._open: set[int | str | None] = set()
+        self._open: dict[int | str | None, int] = {}
+        """Sizes of requests that are not answered."""
         self._rubbish = 0
         self.fault: str | None = None
         """What the agent did that ended the conversation; null: nothing of that kind."""
@@ -86,7 +90,7 @@ class Transport:
     async def send(self, message: Message) -> None:
         """Send a message; to an agent that is gone, into nothing."""
         if "method" not in message:
-            self._open.discard(message.get("id"))
+            self._open.pop(message.get("id"), None)
         await self._write(message)
 
     async def _write(self, message: Message) -> None:
@@ -111,13 +115,18 @@ class Transport:
         if "method" not in message:
             return message
         if "id" not in message:
-            await self._notified(message["method"], message.get("params"))
+            await self._notified(message["method"], message.get("params"), len(line))
             return None
         ident = message["id"]
-        if len(self._open) >= MOST_OPEN or ident in self._open:
+        held = sum(self._open.values())
+        if (
+            ident in self._open
+            or len(self._open) >= MOST_OPEN
+            or (self._open and held + len(line) > OPEN_CAP)
+        ):
             await self._write({"jsonrpc": "2.0", "id": ident, "error": _BUSY})
             return None
-        self._open.add(ident)
+        self._open[ident] = len(line)
         return message
 
 

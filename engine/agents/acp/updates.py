@@ -28,6 +28,9 @@ MOST_EVENTS = 10_000
 MOST_WARNINGS = 20
 """Malformed messages that are named one by one."""
 
+OPEN_CAP = 64 * 1024 * 1024
+"""Bytes that are held of tool calls which have not ended; past it the oldest counts as ended."""
+
 MESSAGE_CAP = 256 * 1024
 """Characters of a message; what is longer becomes several."""
 
@@ -41,13 +44,19 @@ class _Call:
     def __init__(self, turn: int, at: str, begun: float) -> None:
         self.turn, self.at, self.begun = turn, at, begun
         self.known: dict[str, Any] = {}
+        self._sizes: dict[str, int] = {}
 
-    def take(self, update: schema.ToolCallStart | schema.ToolCallProgress) -> None:
+    @property
+    def size(self) -> int:
+        """Bytes that are held of it, at the most."""
+        return sum(self._sizes.values())
+
+    def take(self, update: schema.ToolCallStart | schema.ToolCallProgress, size: int) -> None:
         """What is given replaces what was."""
         for name in ("title", "kind", "status", "content", "locations", "raw_input", "raw_output"):
             value = getattr(update, name)
             if value is not None:
-                self.known[name] = value
+                self.known[name], self._sizes[name] = value, size
 
 
 class Chronicle:
@@ -81,8 +90,8 @@ class Chronicle:
 
     # What comes
 
-    async def notified(self, method: str, params: Any) -> None:
-        """Take a notification. Those that this release does not know are passed over."""
+    async def notified(self, method: str, params: Any, size: int) -> None:
+        """Take a notification of so many bytes. Those that are not known are passed over."""
         if method != "session/update":
             return
         try:
@@ -92,11 +101,11 @@ class Chronicle:
                 await self.malformed(f"session/update: {problem(error)}", _shown(params))
             return
         try:
-            await self._take(update)
+            await self._take(update, size)
         except (ValueError, TypeError, RecursionError) as error:
             await self.malformed(f"session/update can't be kept: {error}", _shown(params))
 
-    async def _take(self, update: Any) -> None:
+    async def _take(self, update: Any, size: int) -> None:
         match update:
             case schema.AgentMessageChunk():
                 await self._say(self._text, _text(update.content))
@@ -105,7 +114,7 @@ class Chronicle:
                     await self.flush()
                 await self._say(self._thought, _text(update.content))
             case schema.ToolCallStart() | schema.ToolCallProgress():
-                await self._call(update)
+                await self._call(update, size)
             case schema.AgentPlanUpdate():
                 await self._planned(update.entries)
             case schema.UsageUpdate(cost=schema.Cost(amount=amount, currency=currency)):
@@ -153,7 +162,9 @@ class Chronicle:
             await self.flush()
             await self._message("", f"Plan:\n{plan}")
 
-    async def _call(self, update: schema.ToolCallStart | schema.ToolCallProgress) -> None:
+    async def _call(
+        self, update: schema.ToolCallStart | schema.ToolCallProgress, size: int
+    ) -> None:
         await self.flush()
         ident = without_surrogates(update.tool_call_id)[0][:200]
         if ident in self._ended:
@@ -166,9 +177,12 @@ class Chronicle:
             self.turn = max(self.turn, 1)
             call = _Call(self.turn, self._clock.now(), self._clock.monotonic())
             self._calls[ident] = call
-        call.take(update)
+        call.take(update, size)
         if call.known.get("status") in _DONE:
             await self._acted(ident, self._calls.pop(ident))
+        while sum(one.size for one in self._calls.values()) > OPEN_CAP:
+            oldest = next(iter(self._calls))
+            await self._acted(oldest, self._calls.pop(oldest))
 
     async def _acted(self, ident: str, call: _Call) -> None:
         self._ended.add(ident)
@@ -180,7 +194,7 @@ class Chronicle:
         if known.get("status") == "failed":
             error = observation if isinstance(observation, str) else "the tool call failed"
         elif known.get("status") != "completed":
-            error = "the tool call had not ended when the agent did"
+            error = "the tool call's end was not told"
         self._context.emit(
             ActionTaken(
                 turn=call.turn,

@@ -261,7 +261,7 @@ async def test_tool_calls_are_steps(desk: Desk) -> None:
         ("agent", "other", {"title": "Try"}, "! no such"),
         ("agent", "think", {"title": "Think"}, "! the tool call failed"),
         ("agent", "execute", {"title": "Run"}, [1, 2]),
-        ("agent", "fetch", {"title": "Forget"}, "! the tool call had not ended when the agent did"),
+        ("agent", "fetch", {"title": "Forget"}, "! the tool call's end was not told"),
     ]  # fmt: skip
     steps = done.of(ActionTaken)
     assert [step.turn for step in steps] == [1, 2, 2, 2, 2, 2]
@@ -631,7 +631,7 @@ async def test_agents_that_fail_at_work(
     assert done.ending == (ended_by, category)
     assert error in str(done.finished.error)
     assert done.said == [("Half", None)]
-    assert [step[3] for step in done.steps] == ["! the tool call had not ended when the agent did"]
+    assert [step[3] for step in done.steps] == ["! the tool call's end was not told"]
 
 
 async def test_an_agent_that_never_answers_is_stopped(desk: Desk) -> None:
@@ -733,6 +733,29 @@ async def test_floods_are_bounded(desk: Desk, monkeypatch: pytest.MonkeyPatch) -
         "only the first 5 of what it told are kept",
     ]
     assert "too many requests are open at once" in done.printed
+
+
+async def test_what_is_held_is_bounded(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of large open calls the oldest count as ended; of large requests some are refused."""
+    monkeypatch.setattr(updates, "OPEN_CAP", 10_000)
+    monkeypatch.setattr(transport, "OPEN_CAP", 10_000)
+    done = await desk.work(
+        """
+        def work(prompt):
+            for _ in range(9):
+                update("tool_call", toolCallId="again", title="t", rawInput="x" * 1000)
+            for n in range(3):
+                update("tool_call", toolCallId=f"c{n}", title="t", rawInput="x" * 3000)
+            name = ask("terminal/create", command="sleep 60")["terminalId"]
+            start("terminal/wait_for_exit", terminalId=name)
+            say(ask("fs/write_text_file", path="/x", content="x" * 20000))
+            return "end_turn"
+        """
+    )
+    assert done.said == [("error: too many requests are open at once", None)]
+    steps = [step for step in done.of(ActionTaken) if step.app == "agent"]
+    assert [step.tool_call for step in steps] == ["again", "c0", "c1", "c2"]
+    assert steps[0].turn == 1
 
 
 async def test_an_agent_that_does_not_read(desk: Desk) -> None:

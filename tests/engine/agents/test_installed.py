@@ -294,6 +294,12 @@ def test_manifests_that_cannot_be_used(tmp_path: Path, manifest: str, message: s
     assert message in str(caught.value)
 
 
+def test_a_name_that_is_not_to_be_had(tmp_path: Path) -> None:
+    """Agents of trialog's own are not to be mistaken for others."""
+    with pytest.raises(ConfigError, match="name: chat is an agent of trialog's; give the folder"):
+        InstalledAgent.load(write(tmp_path / "chat", "command: x\n"))
+
+
 def test_a_path_without_a_manifest(tmp_path: Path) -> None:
     """It is said what is missing there."""
     with pytest.raises(ConfigError, match=r"there is no agent\.yaml; give the path of an agent's"):

@@ -266,6 +266,18 @@ def test_links_that_lead_out(make: Make, tmp_path: Path) -> None:
     assert fault.startswith("verifiers/reached/link:1: a symbolic link leads to")
 
 
+def test_an_agent_that_is_installed(make: Make) -> None:
+    """Its manifest is checked; what its files are written in is no matter of this Python."""
+    files = {
+        "agents/steady/agent.yaml": "name: steady\ncommand: [./old.py]\n",
+        "agents/steady/old.py": "print 'Python 2'\n",
+    }
+    assert faults(make(files)) == []
+    files["agents/steady/agent.yaml"] += "netwrok: true\n"
+    [fault] = faults(make(files))
+    assert "agent.yaml:3: netwrok: unknown key; did you mean 'network'?" in fault
+
+
 def test_an_agent_without_python(make: Make) -> None:
     """Agents that are models or programs have nothing to import."""
     assert faults(make({"agents/steady/agent.yaml": "name: steady\nmodel: m\n"})) == []
