@@ -10,13 +10,16 @@ import pytest
 from anyio import to_thread
 
 import helpers.acp_agent
+from helpers.gateway import KEY, Endpoint
 from helpers.installed import RunInstalled, Worked
 from trialog.engine.sandbox.protocol import SandboxBackend
 from trialog.events.kinds import (
     ActionTaken,
     AgentFailed,
     AgentFinished,
+    AgentMessage,
     AgentStarted,
+    ModelCalled,
     ProcessesKilled,
     VerifierScored,
 )
@@ -83,6 +86,37 @@ async def test_it_works_in_the_sandbox(acp: Acp) -> None:
     assert shown[1]["message"] == "I write: Write 42 to answer.txt.\n"
     [named] = [c for step in shown for c in step.get("tool_calls", ()) if c["tool_call_id"] == "c1"]
     assert named["function_name"] == "edit"
+
+
+async def test_it_calls_its_model_through_the_engine(acp: Acp) -> None:
+    """The gateway is there for it as for any program, and its calls are the trial's usage."""
+    endpoint = Endpoint()
+    try:
+        done = await acp(
+            """
+            import urllib.request
+            def work(prompt):
+                body = {"model": os.environ["TRIALOG_MODEL"],
+                        "messages": [{"role": "user", "content": prompt}]}
+                request = urllib.request.Request(
+                    os.environ["OPENAI_BASE_URL"] + "/chat/completions",
+                    json.dumps(body).encode(),
+                    {"Authorization": "Bearer " + os.environ["OPENAI_API_KEY"],
+                     "Content-Type": "application/json"})
+                with urllib.request.urlopen(request, timeout=30) as answer:
+                    say(json.load(answer)["choices"][0]["message"]["content"])
+                return "end_turn"
+            """,
+            environ=endpoint.environ, secrets={"OPENAI_API_KEY": KEY}, models=["m"],
+        )  # fmt: skip
+    finally:
+        endpoint.close()
+    assert done.one(AgentFinished).ended_by == "done"
+    call = done.one(ModelCalled)
+    assert (call.model, call.error) == ("m", None)
+    assert done.result["usage"]["model_calls"] == 1
+    said = [(m.text, m.model_call is None) for m in done.of(AgentMessage) if m.role != "user"]
+    assert sorted(said) == [("hello", False), ("hello", True)]  # the model, and the agent after it
 
 
 async def test_nothing_of_it_is_left(acp: Acp) -> None:

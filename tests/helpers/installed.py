@@ -60,7 +60,8 @@ class RunInstalled:
 
     async def __call__(
         self, manifest: str, *, test: str = "exit 1", settings: str = "",
-        files: dict[str, str] | None = None, environ: dict[str, str] | None = None, **config: Any,
+        files: dict[str, str] | None = None, environ: dict[str, str] | None = None,
+        secrets: dict[str, str] | None = None, **config: Any,
     ) -> Worked:  # fmt: skip
         """One trial, to its end."""
         here = self._folder
@@ -80,7 +81,7 @@ class RunInstalled:
         given = JobConfig(tasks=["t"], agents=[f"agent:{agent}"], retries=0, **config)
         async with memory_log() as log:
             task = await to_thread.run_sync(load_task, here / "t")
-            made = services(log, self._backend, here / "jobs", environ=environ)
+            made = services(log, self._backend, here / "jobs", environ=environ, secrets=secrets)
             await run_job(made, given, [task], watched)
             streams = await log.streams("")
             events: list[Any] = [decode(e) for name in streams for e in await log.read(name)]
