@@ -180,6 +180,7 @@ class Endpoint:
                 if reply.hold and not reply.pieces:
                     return
                 self.send_response(reply.status)
+                self.send_header("connection", "close")
                 if reply.pieces:
                     self.send_header("content-type", "text/event-stream")
                 else:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
 import anyio
@@ -208,14 +209,25 @@ class PassedCall:
         )
         ask = Ask(target=self._target, headers=self._headers, body=body)
         seconds, why = trial.seconds()
+        slots = nullcontext() if wanted is None else self._slot(wanted.model)
         try:
             with anyio.fail_after(seconds):
-                if wanted is None:
-                    return await trial.upstream.ask(ask, down)
-                async with trial.models.slots(wanted.model):
-                    return await trial.upstream.ask(ask, down)
+                async with slots:
+                    return await trial.upstream.ask(ask, down, trial.pulse)
         except TimeoutError:
-            raise CallFailed(why, "unreachable", code=TIMEOUT, retries=self._retries) from None
+            raise CallFailed(why, "unreachable", code=TIMEOUT) from None
+        finally:
+            trial.pulse.heard()
+
+    @asynccontextmanager
+    async def _slot(self, model: str) -> AsyncGenerator[None]:
+        slots = self._trial.models.slots(model)
+        with self._trial.pulse.pausing():
+            await slots.acquire_on_behalf_of(self)
+        try:
+            yield
+        finally:
+            slots.release_on_behalf_of(self)
 
     async def _pass_back(self, answer: Answer) -> None:
         assert answer.body is not None
@@ -256,6 +268,7 @@ class PassedCall:
     # Streams
 
     async def _piece(self, data: bytes) -> bool:
+        self._trial.pulse.heard()
         self._seen += len(data)
         if self._seen > ANSWER_CAP:
             raise CallFailed(f"the endpoint's answer is over {ANSWER_CAP // 2**20} MiB", "rejected")

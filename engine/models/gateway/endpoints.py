@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from ...redact import Redactor
+from ..client import CallWatch
 from ..endpoint import Api
 from .upstream import Answer, Ask, Downstream
 
@@ -27,6 +28,6 @@ class Endpoints(Protocol):
         """An endpoint's address, as events show it."""
         ...
 
-    async def ask(self, ask: Ask, down: Downstream) -> Answer:
+    async def ask(self, ask: Ask, down: Downstream, watch: CallWatch) -> Answer:
         """Ask, and ask again where that may help and nothing was passed on. Raises CallFailed."""
         ...

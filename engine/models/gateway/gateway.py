@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-import math
 import secrets
 import socket
 from collections import Counter
@@ -61,8 +60,6 @@ class Gateway:
         self._refused: Counter[str] = Counter()
         """By reason, all that was not passed on."""
         self._told = 0
-        self._at_work = 0
-        self._active_at = -math.inf
 
     def variables(self, port: int) -> dict[str, str]:
         """What tells programs inside where to call and with which key."""
@@ -76,8 +73,8 @@ class Gateway:
         return found
 
     def quiet(self) -> float:
-        """Seconds since a call was under way."""
-        return 0.0 if self._at_work else self._trial.clock.monotonic() - self._active_at
+        """Seconds since something was heard of the model."""
+        return self._trial.pulse.quiet()
 
     @asynccontextmanager
     async def serving(
@@ -176,8 +173,12 @@ class Gateway:
 
         try:
             body = await client.body(room)
-            async with self._calls:
+            with self._trial.pulse.pausing():
+                await self._calls.acquire()
+            try:
                 await self._call(client, head.headers, target, body)
+            finally:
+                self._calls.release()
         finally:
             self._held -= taken
 
@@ -195,12 +196,7 @@ class Gateway:
                 await self._refuse_call(client, target, wanted, *refused)
                 return
         passed = {name: value for name, value in headers.items() if name in PASSED_ON}
-        self._at_work += 1
-        try:
-            await PassedCall(self._trial, client, target, passed, wanted).run()
-        finally:
-            self._at_work -= 1
-            self._active_at = self._trial.clock.monotonic()
+        await PassedCall(self._trial, client, target, passed, wanted).run()
 
     def _problem(self, wanted: Wanted, target: Target) -> tuple[int, str, str] | None:
         """Why a call is not passed on: status, message and code; null for one that is."""

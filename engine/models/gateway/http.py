@@ -104,13 +104,15 @@ class ClientConnection:
         await self._write(data)
 
     async def drain(self) -> None:
-        """Read some of what nobody asked for, so that the client can read its answer first."""
+        """Say that there is no more, and read some of what nobody asked for: a connection that is
+        closed on it would lose the answer."""
         with anyio.move_on_after(DRAIN_SEC):
-            for _ in range(DRAIN_PIECES):
-                try:
+            try:
+                await self._stream.send_eof()
+                for _ in range(DRAIN_PIECES):
                     await self._stream.receive(PIECE)
-                except (anyio.EndOfStream, anyio.BrokenResourceError):
-                    return
+            except (anyio.EndOfStream, anyio.BrokenResourceError, OSError):
+                return
 
     async def begin(self, status: int, headers: Mapping[str, str]) -> None:
         """Begin an answer that comes in pieces. Raises ClientGone."""

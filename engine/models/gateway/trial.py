@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 
 from ....events.clock import Clock
 from ....events.kinds import TrialEvent
@@ -11,6 +12,34 @@ from ..meter import Meter, Reached
 from ..models import Models
 from .endpoints import Endpoints
 from .requests import Conversations
+
+
+class Pulse:
+    """When something was last heard of a trial's model; as for `chat`, a call that is under way is
+    no sign of life, and a wait of the engine's own is no silence."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._heard_at = clock.monotonic()
+        self._pauses = 0
+
+    def heard(self) -> None:
+        """A piece of an answer came."""
+        self._heard_at = self._clock.monotonic()
+
+    @contextmanager
+    def pausing(self) -> Generator[None]:
+        """Around a wait of the engine's own."""
+        self._pauses += 1
+        try:
+            yield
+        finally:
+            self._pauses -= 1
+            self.heard()
+
+    def quiet(self) -> float:
+        """Seconds since something was heard."""
+        return 0.0 if self._pauses else self._clock.monotonic() - self._heard_at
 
 
 class TrialCalls:
@@ -36,6 +65,7 @@ class TrialCalls:
         self.conversations = Conversations()
         self.stop: Callable[[], None] = lambda: None
         """Ends the agent where a replay has no more answers."""
+        self.pulse = Pulse(clock)
         self._begun = clock.monotonic()
         self.reached: Reached | None = None
         """The limit that a call was refused for."""

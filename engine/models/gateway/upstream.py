@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import random
 import time
 import urllib.request
@@ -15,7 +16,7 @@ import msgspec
 from yarl import URL
 
 from ...redact import Redactor
-from ..client import CallFailed
+from ..client import CallFailed, CallWatch
 from ..endpoint import ANTHROPIC, ANTHROPIC_API_KEY, API_KEY, OPENAI, Api, Endpoint
 from ..retrying import RETRIES, may_help, pause
 from .routes import PASSED_BACK, VERSION, Target
@@ -91,7 +92,7 @@ class Upstream:
         """An endpoint's address, as events show it."""
         return self._endpoints[api].shown
 
-    async def ask(self, ask: Ask, down: Downstream) -> Answer:
+    async def ask(self, ask: Ask, down: Downstream, watch: CallWatch) -> Answer:
         """Ask, and ask again where that may help and nothing was passed on. Raises CallFailed."""
         retries = 0
         while True:
@@ -102,7 +103,7 @@ class Upstream:
                     raise CallFailed(
                         str(missed), "unreachable", status=missed.status, retries=retries
                     ) from None
-                await _wait(retries, missed)
+                await _wait(retries, missed, watch)
                 retries += 1
 
     async def _try(self, ask: Ask, down: Downstream, retries: int) -> Answer:
@@ -110,7 +111,8 @@ class Upstream:
         try:
             async with self._session.request(
                 ask.target.route.method, self._url(ask.target), headers=self._headers(ask),
-                data=ask.body, allow_redirects=False, proxy=_proxy(self._url(ask.target)),
+                data=None if ask.body is None else io.BytesIO(ask.body),
+                allow_redirects=False, proxy=_proxy(self._url(ask.target)),
             ) as response:  # fmt: skip
                 last = retries == RETRIES or not may_help(response.status, response.headers)
                 back = {k.lower(): v for k, v in response.headers.items()}
@@ -181,7 +183,7 @@ async def open_upstream(endpoints: Mapping[Api, Endpoint]) -> AsyncGenerator[Ups
         yield Upstream(session, endpoints)
 
 
-async def _wait(retries: int, missed: _Missed) -> None:
+async def _wait(retries: int, missed: _Missed, watch: CallWatch) -> None:
     seconds = pause(retries, missed.headers, now=time.time(), chance=random.random())  # noqa: S311
     left = anyio.current_effective_deadline() - anyio.current_time()
     if seconds > left:
@@ -189,7 +191,8 @@ async def _wait(retries: int, missed: _Missed) -> None:
             f"{missed}; it asks to wait {seconds:.0f} s, and the call has {max(left, 0):.0f} s",
             "unreachable", status=missed.status, retries=retries,
         )  # fmt: skip
-    await anyio.sleep(seconds)
+    with watch.pausing():
+        await anyio.sleep(seconds)
 
 
 async def _whole(response: aiohttp.ClientResponse) -> bytes:
