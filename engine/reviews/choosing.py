@@ -62,9 +62,12 @@ async def logged_subject(
     """One trial as the log has it; None for one that has not finished."""
     try:
         view = await trial_view(log, trial)
+        damage = None if view is None else view.blocked
     except LogCorrupt as corrupt:
+        view, damage = None, corrupt
+    if damage is not None:
         return Subject(
-            trial=trial, task=None, passed=False, notes=[f"its events can't be read: {corrupt}"]
+            trial=trial, task=None, passed=False, notes=[f"its events can't be read: {damage}"]
         )
     verdict = None if view is None else result(view)
     if view is None or verdict is None:

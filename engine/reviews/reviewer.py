@@ -142,6 +142,8 @@ class Reviewer:
         log = self._context.log
         try:
             view = await trial_view(log, subject.trial)
+            if view is not None and view.blocked is not None:
+                raise view.blocked
         except LogCorrupt as corrupt:
             raise EvidenceUnreadable(f"the trial's events can't be read: {corrupt}") from corrupt
         await to_thread.run_sync(lambda: (evidence / "trial").mkdir(parents=True))

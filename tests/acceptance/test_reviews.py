@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import socket
 from pathlib import Path
 
 import pytest
 
 from acceptance.conftest import MakeTask, User
-from helpers.reviewing import BUILT_IN, WRITE, MakeReviewer, bytes_of, review, rows
+from helpers.reviewing import BUILT_IN, WRITE, MakeReviewer, bytes_of, damage, logged, review, rows
 from trialog.engine.reviews.structure import faults
 
 pytestmark = pytest.mark.bubblewrap
@@ -126,8 +127,10 @@ def test_a_review_is_rebuilt_to_the_byte(
     before = {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
     runs = [job / "reviews" / next(place.iterdir()).name / one["reviewer_rollout"]
             for one in report["trials"]]  # fmt: skip
-    assert all((run / "result.json").exists() for run in runs)
-    assert json.loads((runs[0] / "result.json").read_text())["rewards"] == {"reward": 1.0}
+    kept = {path.relative_to(runs[0]).as_posix() for path in runs[0].rglob("*") if path.is_file()}
+    assert kept >= {"result.json", "trajectory.json", "artifacts/review-result.json"}
+    answer = json.loads((runs[0] / "artifacts" / "review-result.json").read_text())
+    assert answer["checks"] == report["trials"][0]["checks"]
     next(place.rglob("review_report.json")).write_text("{}")
     wrong = user.run("rebuild", job, "--check", code=1).out
     assert "review_report.json" in wrong
@@ -355,3 +358,81 @@ def test_who_reviews_must_be_said(user: User, make_task: MakeTask) -> None:
     assert not (job / "reviews").exists()
     missing = user.run("review", "show", job, code=None)
     assert "has no review" in missing.err
+
+
+def test_a_reviewers_own_reward_is_for_its_form(
+    user: User, make_task: MakeTask, reviewer: MakeReviewer
+) -> None:
+    """A review that finds fault with a run has a reward of 1.0 of its own; a malformed one has 0,
+    and one that never ran has no folder to point at."""
+    make_task("bad", folder=user.home / "tasks", solve="true")
+    job = user.job("tasks")
+    agent = reviewer()
+    [trial] = review(user, job, agent)["trials"]
+    assert {check["outcome"] for check in trial["checks"].values()} == {"fail"}
+    rewards = [json.loads(row.data)["rewards"] for row in rows(user) if row.kind == "TrialScored"]
+    assert rewards == [{"reward": 0.0}, {"reward": 1.0}]
+    [trial] = review(user, job, reviewer("answer = {}"), code=1)["trials"]
+    assert trial["reviewer_rollout"] is not None
+    rewards = [json.loads(row.data)["rewards"] for row in rows(user) if row.kind == "TrialScored"]
+    assert rewards[2:] == [{"reward": 0.0}]
+    [failed] = logged(user, "ReviewFailed")
+    assert failed["reply"] == "{}"
+
+
+def test_a_damaged_trial_costs_its_own_entry(
+    user: User, make_task: MakeTask, reviewer: MakeReviewer
+) -> None:
+    """What can't be read is not reviewed, is said to be so, and keeps nobody from the others."""
+    make_task("a", folder=user.home / "tasks")
+    make_task("b", folder=user.home / "tasks")
+    job = user.job("tasks")
+    damage(user, "trial/a__", "AgentStarted")
+    damaged, whole = review(user, job, reviewer(), code=1)["trials"]
+    assert "the trial's events can't be read" in damaged["error"]
+    assert damaged["reviewer_rollout"] is None
+    assert "its events can't be read" in damaged["notes"][0]
+    assert whole["review_valid"]
+
+
+def test_a_network_is_open_only_where_it_is_allowed(
+    user: User, make_task: MakeTask, reviewer: MakeReviewer
+) -> None:
+    """A service of this machine is out of reach, unless --allow-open-network says otherwise; the
+    report says which it was."""
+    job = user.job(make_task().name)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        reach = f"""
+import socket
+try:
+    socket.create_connection(("127.0.0.1", {server.getsockname()[1]}), 5).close()
+    answer["summary"] = "reached"
+except OSError:
+    answer["summary"] = "out of reach"
+"""
+        agent = reviewer(reach)
+        closed = review(user, job, agent)
+        opened = review(user, job, agent, "--allow-open-network")
+    assert (closed["trials"][0]["summary"], closed["reviewer"]["network"]) == (
+        "out of reach", "no-internet"
+    )  # fmt: skip
+    assert (opened["trials"][0]["summary"], opened["reviewer"]["network"]) == ("reached", "open")
+
+
+def test_a_project_says_who_reviews(
+    user: User, make_task: MakeTask, reviewer: MakeReviewer
+) -> None:
+    """`review` in trialog.yaml holds where the command line says nothing; that goes before it."""
+    user.run("init", "shop", code=0)
+    shop = user.home / "shop"
+    make_task("t", folder=shop / "tasks")
+    agent = reviewer()
+    with (shop / "trialog.yaml").open("a") as file:
+        file.write(f"review:\n  agent: {json.dumps(agent)}\n")
+    job = user.job("tasks/t", cwd=shop)
+    ran = user.run("review", "run", job, "--sandbox", "bubblewrap", cwd=shop, code=0)
+    assert "[REVIEW] t__" in ran.out
+    ran = user.run(
+        "review", "run", job, "--agent", "nop", "--sandbox", "bubblewrap", cwd=shop, code=1
+    )
+    assert "[ERR] t__" in ran.out

@@ -83,7 +83,7 @@ class Row(NamedTuple):
     stream: str
     kind: str
     data: str
-    hash: bytes
+    hash: str
 
 
 def rows(user: User) -> list[Row]:
@@ -98,3 +98,20 @@ def rows(user: User) -> list[Row]:
 def logged(user: User, kind: str) -> list[dict[str, Any]]:
     """The payloads of one kind."""
     return [json.loads(row.data) for row in rows(user) if row.kind == kind]
+
+
+def damage(user: User, stream: str, kind: str) -> None:
+    """Change the first event of a kind in a stream (by its beginning), as no log allows."""
+    db = sqlite3.connect(user.home / "jobs" / "trialog.db")
+    try:
+        triggers = db.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall()
+        for (name,) in triggers:
+            db.execute(f"DROP TRIGGER {name}")
+        [(position,)] = db.execute(
+            "SELECT min(position) FROM log WHERE stream LIKE ? AND kind = ?", (stream + "%", kind)
+        )
+        assert position is not None
+        db.execute("UPDATE events SET data = '{' WHERE position = ?", (position,))
+        db.commit()
+    finally:
+        db.close()
