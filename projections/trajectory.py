@@ -14,6 +14,7 @@ import msgspec
 from ..events.kinds import ActionTaken, AgentMessage, EnvironmentReset, ModelCalled
 from ..events.values import BlobRef, Json, Text
 from .document import compact, document, seconds
+from .observed import Recorded, observed, observed_blobs
 from .result import answer
 from .texts import full_text, full_value, reference
 from .trial import TrialView
@@ -104,7 +105,7 @@ class Trajectory(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, 
 def trajectory(view: TrialView, blobs: Mapping[str, bytes]) -> bytes:
     """The file's bytes. `blobs` has those that `trajectory_blobs` names."""
     started, agent = view.started, view.agent_started
-    steps = _Steps(blobs)
+    steps = _Steps(blobs, observed(view, blobs))
     for event, payload in view.history:
         match payload:
             case ActionTaken() as action:
@@ -164,13 +165,15 @@ def trajectory_blobs(view: TrialView) -> Iterator[BlobRef]:
     for value in values:
         if (ref := reference(value)) is not None:
             yield ref
+    yield from observed_blobs(view)
 
 
 class _Steps:
     """The steps so far. Events that name the same model call, or the same turn, share a step."""
 
-    def __init__(self, blobs: Mapping[str, bytes]) -> None:
+    def __init__(self, blobs: Mapping[str, bytes], recorded: Recorded) -> None:
         self.steps: list[AtifStep] = []
+        self._recorded = recorded
         self._blobs = blobs
         self._by_call: dict[str, AtifStep] = {}
         self._turn: int | None = None
@@ -221,12 +224,16 @@ class _Steps:
             step = self._same_turn(action.turn) or self.add("agent", "", action.started_at)
             self._turn = action.turn
         call_id = action.tool_call or event_id
+        given = None if action.arguments is None else full_value(action.arguments, self._blobs)
+        if given is None:
+            given = self._recorded.arguments.get(call_id)
+        found = self._recorded.results.get(call_id)
         calls = step.tool_calls = step.tool_calls or []
         calls.append(
             ToolCall(
                 call_id,
                 action.action,
-                self._arguments(action.arguments),
+                _arguments(given),
                 {
                     "app": action.app,
                     "duration_sec": seconds(action.duration),
@@ -244,6 +251,9 @@ class _Steps:
             )
         elif action.observation is not None:
             self._result(step, ObservationResult(call_id, self.plain(action.observation)))
+        elif found is not None:
+            from_model: dict[str, Json] = {"source": "model_call"}
+            self._result(step, ObservationResult(call_id, found, from_model))
 
     def answer(self, text: str) -> None:
         last = self.steps[-1] if self.steps else None
@@ -270,8 +280,8 @@ class _Steps:
             step.observation = Observation([])
         step.observation.results.append(result)
 
-    def _arguments(self, arguments: Json | None) -> dict[str, Json]:
-        value = None if arguments is None else full_value(arguments, self._blobs)
-        if value is None:
-            return {}
-        return cast("dict[str, Json]", value) if isinstance(value, dict) else {"value": value}
+
+def _arguments(value: Json) -> dict[str, Json]:
+    if value is None:
+        return {}
+    return cast("dict[str, Json]", value) if isinstance(value, dict) else {"value": value}

@@ -185,6 +185,35 @@ def test_notes_are_told_once() -> None:
     assert entry["notes"] == ["one", "two", "three"]
 
 
+def test_a_model_that_calls_itself_another_is_told_apart() -> None:
+    """Each review by another name than the first one's has a note; the same name has none."""
+    trials = ["a", "b", "c", "d"]
+    report = of(
+        begun(trials=trials, model="m"),
+        answered("c", models_reported=["m-2", "m-1"]),
+        answered("a", models_reported=["m-1"]),
+        answered("b", models_reported=["m-1"]),
+        ReviewFailed(trial="d", error="e", category="x"),
+        DONE,
+    )
+    notes = [trial["notes"] for trial in report["trials"]]
+    assert notes == [
+        [],
+        [],
+        ["m called itself m-2 and then m-1, and m-1 before: the reviews are of different models"],
+        [],
+    ]
+    alike = of(begun(), answered("a", models_reported=["m-1"]), answered("b"), DONE)
+    assert [trial["notes"] for trial in alike["trials"]] == [[], []]
+
+
+def test_an_open_trials_rubric_is_its_own() -> None:
+    """Where rubrics differ, a trial without an answer is told with the path that it would have."""
+    start = begun(rubric_paths={"a": "x.json", "b": "y.json"})
+    entry = of(start, answered("a", rubric_path="x.json"), DONE)["trials"][1]
+    assert entry["rubric_path"] == "y.json"
+
+
 def test_long_texts_come_out_of_their_blobs() -> None:
     """A report has its texts in full, and the fold names the blobs that it needs."""
     long, other, why = (letter * 20_000 for letter in "abc")
