@@ -11,10 +11,10 @@ import stat
 import tempfile
 from pathlib import Path
 
-import zstandard
 from anyio import to_thread
 
 from ..errors import ConfigError, TaskError
+from ..models.own import OwnModel
 from ..projects.faults import ProjectError
 from ..projects.files import folder_entries
 from ..projects.manifests import is_own_program, read_agent
@@ -26,6 +26,7 @@ from ..tasks.files import Entry
 from ..tasks.snapshot import extract, pack_entries
 from ..trial.folders import AGENT_FOLDER
 from .acp import require_package, run_acp
+from .chat import ChatAgent
 from .installing import VERSION_SEC, Installer, Prepared
 from .program import not_copied, program_environment, words_to_run
 from .protocol import AgentContext, AgentOutcome
@@ -60,8 +61,9 @@ class InstalledAgent:
         self._command = manifest.command
 
     @classmethod
-    def load(cls, place: Path) -> InstalledAgent:
-        """Read an agent's folder, or the manifest in it; blocks. Raises ConfigError."""
+    def load(cls, place: Path) -> InstalledAgent | ChatAgent:
+        """Read an agent's folder, or the manifest in it; blocks. An agent that is a model is a
+        `chat` of its own name. Raises ConfigError."""
         folder = (place.parent if place.name == MANIFEST else place).resolve()
         if not (folder / MANIFEST).is_file():
             raise ConfigError(
@@ -84,21 +86,15 @@ class InstalledAgent:
         packed = pack_entries(entries)
         if digest_of(_entries(folder, root)) != digest:
             raise ConfigError("its files changed while they were read; try again", file=folder)
-        return cls(manifest, packed, digest)
+        return _made(manifest, packed, digest)
 
     @classmethod
-    def unpack(cls, name: str, packed: bytes, digest: str | None) -> InstalledAgent:
+    def unpack(cls, name: str, packed: bytes, digest: str | None) -> InstalledAgent | ChatAgent:
         """An agent from a job's archive of it; blocks. Raises ConfigError."""
         with tempfile.TemporaryDirectory(prefix="trialog-agent-") as made:
             folder = Path(made).resolve() / name
             extract(packed, folder, name=f"agent {name}")
-            return cls(_read(folder / MANIFEST, folder), packed, digest)
-
-    @property
-    def searched(self) -> bytes:
-        """The bytes of its files, for a search of secrets."""
-        with zstandard.ZstdDecompressor().stream_reader(self._packed) as plain:
-            return plain.read()
+            return _made(_read(folder / MANIFEST, folder), packed, digest)
 
     @property
     def network(self) -> Network:
@@ -164,6 +160,13 @@ class InstalledAgent:
         home.chmod(0o777)
 
 
+def _made(manifest: AgentManifest, packed: bytes, digest: str | None) -> InstalledAgent | ChatAgent:
+    if manifest.model is None:
+        return InstalledAgent(manifest, packed, digest)
+    own = OwnModel(model=manifest.model, tools=manifest.tools)
+    return ChatAgent(own, name=manifest.name, program=packed, digest=digest)
+
+
 def _read(file: Path, root: Path) -> AgentManifest:
     faults = Faults()
     manifest = read_agent(file, root, faults)
@@ -174,13 +177,11 @@ def _read(file: Path, root: Path) -> AgentManifest:
             f"{manifest.name} is an agent of trialog's; give the folder and `name` another name",
             file=file, key="name",
         )  # fmt: skip
-    if manifest.command is None:
-        what = (
-            "is a policy for environments and can't work in a sandbox"
-            if manifest.python
-            else "is a model, which can't be run yet; use `--agent chat --model NAME`"
+    if manifest.python is not None:
+        raise ConfigError(
+            f"agent {manifest.name!r} is a policy for environments and can't work in a sandbox",
+            file=file,
         )
-        raise ConfigError(f"agent {manifest.name!r} {what}", file=file)
     return manifest
 
 

@@ -13,13 +13,13 @@ from ..models.gateway.trial import TrialCalls
 from ..models.meter import Reached
 from ..models.replaying import Recording
 from ..output import Captured, store_output
-from .chat import CHAT
+from .chat import ChatAgent
 from .protocol import Agent, AgentContext, AgentOutcome
 
 
 def calls_from_inside(agent: Agent) -> bool:
     """Whether an agent's program, in the sandbox, is what calls its model."""
-    return agent.takes_settings and agent.name != CHAT
+    return agent.takes_settings and not isinstance(agent, ChatAgent)
 
 
 async def run_agent(agent: Agent, context: AgentContext) -> AgentOutcome:

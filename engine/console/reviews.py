@@ -15,7 +15,7 @@ from ...events.codec import decode
 from ...events.kinds import ReviewCompleted, ReviewStarted, TrialStarted
 from ...projections.reviews import REPORT, review_files, reviews_of
 from ..agents import Agent, agent_by_name
-from ..agents.chat import CHAT
+from ..agents.chat import ChatAgent
 from ..errors import CommandRefused
 from ..job.agents import taken_agent
 from ..job.report import Notice, Report
@@ -116,17 +116,19 @@ def _configured(given: Mapping[str, Any], environ: Mapping[str, str], here: Path
 
 def _reviewer(config: ReviewConfig, environ: Mapping[str, str], here: Path) -> Agent:
     """The reviewer, by its name. Raises ConfigError, also for a model that can't be called."""
-    if config.agent == CHAT:
-        read_endpoint(environ)
     root = project_root(here)
-    return agent_by_name(config.agent, [] if root is None else [root])
+    agent = agent_by_name(config.agent, [] if root is None else [root])
+    if isinstance(agent, ChatAgent):
+        read_endpoint(environ)
+    return agent
 
 
 async def _taken(started: ReviewStarted, session: Session, environ: Mapping[str, str]) -> Agent:
     """The reviewer as its review took it, whatever has become of its files."""
-    if started.agent == CHAT:
+    agent = await taken_agent(started.agent, started.program, session.log.blobs)
+    if isinstance(agent, ChatAgent):
         read_endpoint(environ)
-    return await taken_agent(started.agent, started.program, session.log.blobs)
+    return agent
 
 
 async def _named(session: Session, thing: str) -> tuple[Named, bool]:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
+import zstandard
 from anyio import to_thread
 
 from ...events.kinds import JobStarted
 from ...events.kinds.job import AgentSnapshot
 from ...events.log import BlobStore
 from ..agents import Agent, InstalledAgent, agent_by_name, agent_from_snapshot, agent_name
+from ..agents.chat import ChatAgent
 from ..projects.project import projects_around
 from ..redact import Redactor
 from .config import JobConfig
 from .episode_task import EpisodeTask
+from .policies import PolicyAgent
 
 MOST_NAMED = 3
 """Models or rows of parameters that a notice names."""
@@ -85,8 +88,12 @@ async def secrets_in_programs(agents: Mapping[str, Agent], redactor: Redactor) -
 
 
 def _holds_secret(agent: Agent, redactor: Redactor) -> bool:
-    data = agent.searched if isinstance(agent, InstalledAgent) else agent.program
-    return data is not None and bool(redactor.finds(data))
+    if agent.program is None:
+        return False
+    if isinstance(agent, InstalledAgent | ChatAgent):
+        with zstandard.ZstdDecompressor().stream_reader(agent.program) as plain:
+            return redactor.finds(plain.read())
+    return redactor.finds(agent.program)
 
 
 def unused_settings(config: JobConfig, agents: Mapping[str, Agent]) -> Iterator[str]:
@@ -108,12 +115,13 @@ def unused_settings(config: JobConfig, agents: Mapping[str, Agent]) -> Iterator[
 
 
 def unheld_costs(
-    config: JobConfig, policies: Collection[str], tasks: Iterable[EpisodeTask]
+    config: JobConfig, policies: Mapping[str, PolicyAgent], tasks: Iterable[EpisodeTask]
 ) -> Iterator[str]:
     """A notice for each agent that an environment's cost limit does not hold for."""
     capped = next((t.view.name for t in tasks if t.environment.max_cost is not None), None)
     for name in config.agents if capped is not None else ():
-        if name in policies:
+        policy = policies.get(name)
+        if policy is not None and policy.own is None:
             yield (
                 f"{name}: nobody sees what its model calls cost, so the max_cost of task "
                 f"{capped}'s environment does not hold for it"

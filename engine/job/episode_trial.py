@@ -122,7 +122,8 @@ class EpisodeTrial(History):
                 limits=Limits(), start_seconds=round(job.clock.monotonic() - begun, 6),
             ),
             AgentStarted(
-                name=agent.name, version=agent.version, digest=agent.digest, model=slot.model
+                name=agent.name, version=agent.version, digest=agent.digest,
+                model=slot.model or (agent.own.model if agent.own else None),
             ),
         )  # fmt: skip
         try:
@@ -163,21 +164,22 @@ class EpisodeTrial(History):
 
     async def _policy(self) -> Any:
         agent = self._agent()
-        if agent is not CHAT_AGENT:
+        if agent.own is None:
             return agent()
         job, slot = self.job, self.scheduled.slot
         models = await self.models()
         models.client()
-        assert slot.model is not None  # a job without one was refused
+        model = slot.model or agent.own.model
+        assert model is not None  # a job without one was refused
         limits = models.limits
         limits = replace(limits, cost=_least(limits.cost, self.task.environment.max_cost))
         return ChatPolicy(
-            slot.model, models, self.record_of, job.clock, unescape(slot.parameters),
-            limits,
+            model, models, self.record_of, job.clock, unescape(slot.parameters),
+            limits, agent.own.tools,
         )  # fmt: skip
 
     def _seconds(self) -> float | None:
-        own = self.job.models.limits.seconds if self._agent() is CHAT_AGENT else None
+        own = self.job.models.limits.seconds if self._agent().own else None
         return _least(own, self.task.environment.max_seconds)
 
     async def _play(self, world: WorldClient, first: Any) -> Played:

@@ -30,6 +30,7 @@ from ...events.kinds import (
 )
 from ...events.values import unescape
 from ..agents import AgentContext, AgentOutcome, Assignment, InstalledAgent
+from ..agents.chat import ChatAgent
 from ..agents.installing import Prepared
 from ..agents.running import run_agent
 from ..errors import SandboxError, SandboxGone, TransferFailed
@@ -201,10 +202,12 @@ class SandboxTrial(History):
         prepared = await self._prepare_agent(context)
         if prepared is None:
             return False
+        own = agent.own.model if isinstance(agent, ChatAgent) else None
         await self.tell(
             AgentStarted(
                 name=agent.name, version=prepared.version or agent.version,
-                model=self.scheduled.slot.model, digest=agent.digest, install=prepared.install,
+                model=self.scheduled.slot.model or own, digest=agent.digest,
+                install=prepared.install,
             ),
             *prepared.warnings,
         )  # fmt: skip

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ..agents import Agent
 from ..agents.chat import CHAT, ChatAgent
 from ..authoring.policy import Answer
+from ..models.own import OwnModel
 
 
 class PolicyAgent:
-    """A policy under the name that the job calls it: a class (one object a trial) or a function."""
+    """A policy under the name that the job calls it: a class (one object a trial) or a function.
+
+    One that is a model has its settings in place of it: its policy is made for each trial.
+    """
 
     def __init__(
         self, name: str, policy: Any, *, version: str | None = None, digest: str | None = None
@@ -19,6 +24,7 @@ class PolicyAgent:
         self.name = name
         self.version = version
         self.digest = digest
+        self.own: OwnModel | None = policy if isinstance(policy, OwnModel) else None
         self._policy = policy
 
     def __call__(self) -> Any:
@@ -33,5 +39,20 @@ async def _answer_nothing(observation: Any, actions: Sequence[Any]) -> Answer:
 NOP = PolicyAgent("nop", _answer_nothing)
 """Does nothing: what a task gives for no work at all."""
 
-CHAT_AGENT = PolicyAgent(CHAT, None, version=ChatAgent.version)
-"""A model; its policy is made for each trial (see episode_trial)."""
+CHAT_AGENT = PolicyAgent(CHAT, OwnModel(), version=ChatAgent.version)
+"""The model that a job names."""
+
+
+def models_of(
+    names: Iterable[str], agents: Mapping[str, Agent], policies: Mapping[str, PolicyAgent]
+) -> dict[str, str | None]:
+    """Those of a job's agents that are models which the engine calls, each with its own model."""
+    found: dict[str, str | None] = {}
+    for name in names:
+        policy, agent = policies.get(name), agents.get(name)
+        own = policy.own if policy else agent.own if isinstance(agent, ChatAgent) else None
+        if own is None and policy is None and agent is None and name == CHAT:
+            own = OwnModel()
+        if own is not None:
+            found[name] = own.model
+    return found

@@ -20,13 +20,11 @@ def refuse_unsupported(
     episodes: Sequence[str] = (),
     policies: Collection[str] = (),
     backend: str = "docker",
-    capped: Sequence[str] = (),
 ) -> None:
     """Raise ConfigError for the first setting or task that can't be run as it asks.
 
     `backend` is the sandbox that the job has; `episodes` are the names of environment tasks, and
-    `policies` those of agents that act in them; `capped` are those of the episodes whose
-    environment has a cost limit.
+    `policies` those of agents that act in them.
     """
     for agent in config.agents:
         if episodes and agent not in policies and agent not in ("nop", CHAT):
@@ -42,8 +40,6 @@ def refuse_unsupported(
                 f"{tasks[0].name}; run the two kinds of tasks as two jobs",
                 key="--agent",
             )
-    if CHAT in config.agents and CHAT not in policies:
-        _refuse_model(config, capped)
     if not tasks and not episodes:
         raise ConfigError("no task is left to run; see --include, --exclude and --limit")
     for name, value in (
@@ -88,14 +84,24 @@ def refuse_agents(config: JobConfig, agents: Mapping[str, Agent], tasks: Sequenc
         )
 
 
-def _refuse_model(config: JobConfig, capped: Sequence[str]) -> None:
-    """What the chat agent can't do without, or can't honour."""
-    if not config.models:
-        raise ConfigError("chat needs a model; name it with --model", key="--agent chat")
+def refuse_models(
+    config: JobConfig, own: Mapping[str, str | None], capped: Sequence[str] = ()
+) -> None:
+    """Raise ConfigError for what agents that are models can't do without, or can't honour.
+
+    `own` has such agents of the job's, each with the model that it brings; `capped` are tasks whose
+    environment has a cost limit.
+    """
+    if not own:
+        return
+    for name, model in own.items():
+        if not config.models and model is None:
+            raise ConfigError(f"{name} needs a model; name it with --model", key=f"--agent {name}")
     taken = sorted({name for row in config.parameters for name in row} & RESERVED)
     if taken:
         raise ConfigError(
-            f"chat sends {taken[0]} itself, so no parameter may have this name", key="--param"
+            f"{next(iter(own))} sends {taken[0]} itself, so no parameter may have this name",
+            key="--param",
         )
     streams = [row["stream"] for row in config.parameters if "stream" in row]
     if wrong := next((value for value in streams if not isinstance(value, bool)), None):
@@ -103,7 +109,8 @@ def _refuse_model(config: JobConfig, capped: Sequence[str]) -> None:
             f"stream says whether replies are streamed: true or false, found {wrong!r}",
             key="--param",
         )
-    unpriced = [model for model in config.models if model not in config.prices]
+    called = config.models or [model for model in own.values() if model is not None]
+    unpriced = [model for model in called if model not in config.prices]
     if unpriced and (config.max_cost is not None or capped):
         where = "" if config.max_cost is not None else f" of task {capped[0]}'s environment"
         raise ConfigError(

@@ -16,7 +16,6 @@ from ...events.kinds import JobResumed, JobStarted
 from ...events.values import escape
 from ...projections.writer import JobFiles
 from ..agents import Agent
-from ..agents.chat import CHAT
 from ..models.endpoint import read_endpoint
 from ..redact import Redactor
 from ..tasks.model import Task
@@ -37,8 +36,9 @@ from .gateway import settle_gateway
 from .load import JobPlan, load_job, plan
 from .lock import own
 from .plan import PlannedSlot
+from .policies import models_of
 from .record import JobRecord
-from .refuse import refuse_agents, refuse_unsupported
+from .refuse import refuse_agents, refuse_models, refuse_unsupported
 from .replays import ReplayedJob, find_replayed
 from .report import JobClosed, Notice, Watcher
 from .results import JobResult, write_missing, write_summary
@@ -67,15 +67,16 @@ async def run_job(
         config, scripted,
         episodes=[task.view.name for task in episodes], policies=services.policies.keys(),
         backend=services.backend.name,
-        capped=[t.view.name for t in episodes if t.environment.max_cost is not None],
     )  # fmt: skip
-    replays = await _replays(services, config, [*scripted, *episodes])
-    if CHAT in config.agents and CHAT not in services.policies and services.model_client is None:
-        if replays is None:
-            read_endpoint(services.environ)
     live = {task.view.name: task for task in episodes if task.live}
     if agents is None:
         agents = await load_agents(config) if scripted else {}
+    called = models_of(config.agents, agents, services.policies)
+    capped = [t.view.name for t in episodes if t.environment.max_cost is not None]
+    refuse_models(config, called, capped)
+    replays = await _replays(services, config, [*scripted, *episodes])
+    if called and services.model_client is None and replays is None:
+        read_endpoint(services.environ)
     refuse_agents(config, agents, scripted)
     config, told = settle_gateway(config, agents, services)
     services = replace(services, agent_env=config.agent_env, verifier_env=config.verifier_env)

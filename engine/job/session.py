@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,6 @@ from anyio import to_thread
 from ...events.kinds import EngineFault, JobStarted
 from ...projections.writer import JobFiles
 from ..agents import Agent, InstalledAgent
-from ..agents.chat import CHAT
 from ..environment import is_secret_name
 from ..errors import JobStopped, SandboxError, log_error_in
 from ..hooks.protocol import Hooks
@@ -35,6 +34,7 @@ from .hooks import open_hooks
 from .interruption import Interruption
 from .judges import Judges, open_judges
 from .load import JobPlan
+from .policies import models_of
 from .record import JobRecord
 from .replays import ReplayedJob
 from .report import JobClosed, JobOpened, Notice, Report, Watcher
@@ -115,7 +115,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
                     cost_limit=self._judge_limit(),
                     models=self.plan.judge_models,
                 ) as judges,
-                self._models() as models,
+                self._models(tasks.values()) as models,
             ):
                 context = self._context(
                     files, interruption, removal, scratch, tasks, judges, models, hooks, worlds
@@ -151,11 +151,17 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
             config=self.config, images=self.plan.images, live=self.live,
         )  # fmt: skip
 
-    def _models(self) -> AbstractAsyncContextManager[Models]:
+    def _models(
+        self, tasks: Iterable[TaskInJob | EpisodeTask]
+    ) -> AbstractAsyncContextManager[Models]:
         services, config = self.services, self.config
+        policies = dict(services.policies)
+        for task in tasks:
+            policies |= task.policies if isinstance(task, EpisodeTask) else {}
+        called = models_of(config.agents, self.agents, policies)
         return open_models(
             services.environ, services.model_client,
-            needed=CHAT in config.agents and self.replays is None,
+            needed=bool(called) and self.replays is None,
             limits=config.model_limits(), prices=config.prices,
             call_timeout=config.model_timeout_sec,
             gateway=config.model_gateway == "on" and self.replays is None, also=config.also_models,

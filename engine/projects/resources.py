@@ -18,6 +18,7 @@ from ..authoring.verifiers import (
 )
 from ..errors import ConfigError
 from ..hooks.protocol import HookSource
+from ..models.own import OwnModel
 from ..tasks.digest import file_digests
 from ..tasks.files import Entry
 from .environments import authored_environment
@@ -67,24 +68,24 @@ class ProjectAgent:
         self.digest = entries_digest(self.entries)
 
     def policy(self) -> Any:
-        """Its policy: a class, or an async function; imported now.
+        """Its policy: a class, or an async function, imported now; or the model that it is.
 
-        Raises ConfigError for what is no policy in Python, and ProjectError, with file and line,
-        for a file that can't be imported.
+        Raises ConfigError for what can't act in an environment, and ProjectError, with file and
+        line, for a file that can't be imported.
         """
-        if self.manifest.python is None:
-            what = (
-                "is a model, which can't be run yet; use `--agent chat --model NAME`"
-                if self.manifest.model
-                else "is installed in a sandbox, and can't act in an environment; an agent with "
-                "`python: policy.py:Class` can"
-            )
-            raise ConfigError(f"agent {self.name!r} {what}", file=self.manifest.file)
         manifest = self.manifest
+        if manifest.model is not None:
+            return OwnModel(model=manifest.model, tools=manifest.tools)
+        if manifest.python is None:
+            raise ConfigError(
+                f"agent {self.name!r} is installed in a sandbox, and can't act in an environment; "
+                "an agent with `python: policy.py:Class` can",
+                file=manifest.file,
+            )
         with imports(
             f"agent {self.name!r}", self.project.root, manifest.file, manifest.line("python")
         ):
-            return self.project.space(manifest.folder).load(self.manifest.python)
+            return self.project.space(manifest.folder).load(manifest.python)
 
 
 class ProjectTask:

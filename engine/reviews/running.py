@@ -24,7 +24,7 @@ from ...projections.regrades import Regrade
 from ...projections.reviews import ReviewerFiles, read_review, write_review
 from ...projections.source import JobSource
 from ..agents import Agent
-from ..agents.chat import CHAT
+from ..agents.chat import ChatAgent
 from ..errors import CommandRefused, ReviewStopped, SandboxError, log_error_in
 from ..job.context import JobContext
 from ..job.episode_task import EpisodeTask
@@ -147,7 +147,7 @@ async def _run(review: Review) -> ReviewResult:
             scratch_folder(services.jobs_folder, f"review-{review.id}") as scratch,
             reaper(deadline=STOP_SEC) as removal,
             open_models(
-                services.environ, services.model_client, needed=review.config.agent == CHAT,
+                services.environ, services.model_client, needed=isinstance(review.agent, ChatAgent),
                 limits=review.config.model_limits, prices=review.config.prices,
                 call_timeout=MODEL_SEC, cost_limit=await _cost_limit(review),
                 gateway=review.gateway,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..agents import Agent, InstalledAgent
-from ..agents.chat import CHAT
+from ..agents.chat import ChatAgent
 from ..errors import ConfigError
 from ..job.config import JobConfig
 from ..job.gateway import settle_gateway
@@ -30,7 +30,7 @@ def settle(config: ReviewConfig, agent: Agent, services: Services) -> Settled:
             "none; bring what it needs in its folder or the image, or give --allow-open-network",
             key="--agent",
         )
-    if config.agent == CHAT:
+    if isinstance(agent, ChatAgent):
         return Settled(False, [])
     job, told = settle_gateway(job_config(config, services), {config.agent: agent}, services)
     gateway = job.model_gateway == "on"

@@ -14,9 +14,10 @@ from ....events.kinds import ActionTaken, AgentFailed, AgentFinished, TrialEvent
 from ....events.kinds.parts import Output, Process
 from ....events.log import BlobStore
 from ....events.values import Json, Text, valid_text
-from ...errors import SandboxError
+from ...errors import ConfigError, SandboxError
 from ...models.endpoint import KEYS, ModelUnavailable
 from ...models.models import Models
+from ...models.own import OwnModel
 from ...models.untrusted import FENCED, fenced
 from ...output import OutputCapture, store_output
 from ...sandbox.protocol import Command
@@ -86,23 +87,40 @@ class ShellArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class ChatAgent:
     """A model that calls tools. The loop runs in the engine, so no key is in the sandbox."""
 
-    name = CHAT
     version: str | None = version("trialog")
-    digest: str | None = None
-    program: bytes | None = None
     needs_solution = False
     takes_settings = True
 
+    def __init__(
+        self,
+        own: OwnModel | None = None,
+        *,
+        name: str = CHAT,
+        program: bytes | None = None,
+        digest: str | None = None,
+    ) -> None:
+        """`program` is the archive of its manifest, where it has one. Raises ConfigError."""
+        self.own = own or OwnModel()
+        self.name = name
+        self.program = program
+        self.digest = digest
+        if other := [tool for tool in self.own.tools if tool != SHELL.name]:
+            raise ConfigError(
+                f"in a sandbox a model has the tool {SHELL.name}, and not {', '.join(other)}",
+                key=f"agent {name!r}: tools",
+            )
+
     async def run(self, context: AgentContext) -> AgentOutcome:
         """Let the model work until it is done, or a limit or a failure ends it."""
-        return await _Work(context).run()
+        return await _Work(context, self).run()
 
 
 class _Work:
     """One trial's work."""
 
-    def __init__(self, context: AgentContext) -> None:
+    def __init__(self, context: AgentContext, agent: ChatAgent) -> None:
         self._context = context
+        self._agent = agent
         self._begun = context.clock.monotonic()
         self._capture = OutputCapture(
             redactor=context.redactor, spool=context.spool, monotonic=context.clock.monotonic
@@ -112,9 +130,10 @@ class _Work:
 
     async def run(self) -> AgentOutcome:
         context = self._context
-        model, models = context.assignment.model, context.models
+        model, models = context.assignment.model or self._agent.own.model, context.models
         if model is None or models is None:
-            return await self._failed("chat needs a model; give --model", "model_unavailable")
+            error = f"{self._agent.name} needs a model; give --model"
+            return await self._failed(error, "model_unavailable")
         try:
             models.client()
         except ModelUnavailable as error:

@@ -41,7 +41,10 @@ class ChatPolicy:
         clock: Clock,
         parameters: Mapping[str, Any] | None = None,
         limits: ModelLimits | None = None,
+        tools: Sequence[str] = (),
     ) -> None:
+        """`tools` are the actions that it gets, by the names that it calls them; none: all."""
+        self._chosen = tools
         self._settings = (model, models, notes, clock, parameters, limits)
         self._talk: Talk | None = None
         self._named: dict[str, ActionSpec] = {}
@@ -69,7 +72,7 @@ class ChatPolicy:
 
     def _begin(self, actions: Sequence[ActionSpec]) -> Talk:
         model, models, notes, clock, parameters, limits = self._settings
-        self._named = tool_names(actions)
+        self._named = chosen(tool_names(actions), self._chosen)
         tools = [
             Tool(name=name, description=spec.description, parameters=spec.schema())
             for name, spec in self._named.items()
@@ -84,6 +87,16 @@ def tool_names(actions: Sequence[ActionSpec]) -> dict[str, ActionSpec]:
         spec.name if names.count(spec.name) == 1 else f"{spec.app}-{spec.name}": spec
         for spec in actions
     }
+
+
+def chosen(named: dict[str, ActionSpec], tools: Sequence[str]) -> dict[str, ActionSpec]:
+    """The actions that a model gets. Raises ValueError for a tool that there is not."""
+    if unknown := [name for name in tools if name not in named]:
+        raise ValueError(
+            f"the agent's manifest names tools that there are not: {', '.join(unknown)}; the "
+            f"environment has {', '.join(sorted(named)) or 'none'}"
+        )
+    return {name: named[name] for name in tools} if tools else named
 
 
 def shown(observation: Any) -> str:

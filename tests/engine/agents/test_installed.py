@@ -278,7 +278,7 @@ def test_names_of_projects(tmp_path: Path) -> None:
         ("command: x\nenv: {A-B: c}\n", "env.A-B: expected a name of ASCII letters, digits and"),
         ('command: x\nenv: {A: "b\\0"}\n', "env.A: a variable can't hold a NUL"),
         ("model: m\nenv: {A: b}\n", "env: not for an agent that is a model"),
-        ("model: m\n", "is a model, which can't be run yet; use `--agent chat --model NAME`"),
+        ("model: m\ntools: [shell, fly]\n", "in a sandbox a model has the tool shell, and not fly"),
         ("python: policy.py:x\nversion: {command: y}\n", "version.command: only for an agent that "
          "is installed; give a fixed text"),
         ("python: policy.py:x\n", "is a policy for environments and can't work in a sandbox"),

@@ -269,7 +269,6 @@ def test_faults_of_agents(make: Make, text: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("model: m\ntools: [shell]\n", "is a model, which can't be run yet; .*--agent chat"),
         ("install: pip install x\ncommand: [x, run]\nversion: '2'\nenv: {A: b}\nnetwork: true\n",
          "is installed in a sandbox, and can't act in an environment; .*policy.py:Class"),
     ],
