@@ -36,13 +36,13 @@ def find_paths(
     skip: frozenset[str],
     stands_for_all: Callable[[str, str], bool] | None = None,
     *,
-    links: bool = False,
+    links: Callable[[bytes], bool] | None = None,
 ) -> list[str]:
     """Wanted paths below a folder that is seen inside at `prefix`: of all but folders.
 
-    With `links` every symbolic link is wanted. `skip` are paths inside that are passed over.
-    `stands_for_all` says of a folder, by its place
-    and its path inside, that it is wanted or not as a file is. Raises OSError.
+    Symbolic links with a target that `links` says yes to are wanted as well. `skip` are paths
+    inside that are passed over. `stands_for_all` says of a folder, by its place and its path
+    inside, that it is wanted or not as a file is. Raises OSError.
     """
     found: list[str] = []
     waiting = [""]
@@ -61,11 +61,15 @@ def find_paths(
             whole = not is_folder or (
                 stands_for_all is not None and stands_for_all(f"{top}{here}/{name}", path)
             )
-            if whole and ((links and is_link) or wanted(path)):
+            if whole and (wanted(path) or (is_link and _leads(f"{top}{here}/{name}", links))):
                 found.append(path)
             if is_folder:
                 waiting.append(f"{here}/{name}")
     return found
+
+
+def _leads(link: str, links: Callable[[bytes], bool] | None) -> bool:
+    return links is not None and links(os.readlink(os.fsencode(link)))
 
 
 def _listed(folder: str) -> list[tuple[str, bool, bool]]:

@@ -40,7 +40,6 @@ from ..tasks.environment import resolve_env
 from ..tasks.model import TaskWarning
 from ..trial.decide import Conclude, Interrupt, Record
 from ..trial.folders import TamperUncleared
-from ..trial.hardening.harden import Hardened
 from ..trial.hardening.way import clear_the_way
 from ..trial.load import load_trial
 from ..trial.record import stream_of
@@ -60,8 +59,8 @@ from .slot import AgentSlot
 from .stages import detail, stage
 from .tasks import TaskInJob
 
-WITH_KEPT = Hardened(kept=["what steers programs, in the workspace that kept processes write to"])
-"""What is not put right while processes stay: they would only write it again."""
+WITH_KEPT = ["what kept processes write to the workspace while the test runs"]
+"""What can't be put right while processes stay."""
 
 _T = TypeVar("_T")
 
@@ -422,17 +421,15 @@ class SandboxTrial(History):
         assert sandbox is not None
         begun = job.clock.monotonic()
         try:
-            hardened = (
-                WITH_KEPT
-                if self.task.task.settings.verifier.keep_processes
-                else await clear_the_way(
-                    sandbox,
-                    place.folders.workspace,
-                    place.image,
-                    self.task.task.verifier,
-                    blobs=job.log.blobs,
-                )
+            hardened = await clear_the_way(
+                sandbox,
+                place.folders,
+                place.image,
+                self.task.task.verifier,
+                blobs=job.log.blobs,
             )
+            if self.task.task.settings.verifier.keep_processes:
+                hardened = replace(hardened, kept=WITH_KEPT)
         except TamperUncleared as error:
             self.note(*error.found)
             self._unscored(error)

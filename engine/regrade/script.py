@@ -123,7 +123,7 @@ class ScriptRegrade:
             )
             hardened = await clear_the_way(
                 place.sandbox,
-                place.folders.workspace,
+                place.folders,
                 place.image,
                 self._task.task.verifier,
                 blobs=context.log.blobs,

@@ -250,12 +250,12 @@ class Sandbox(Protocol):
         ...
 
     async def changed(
-        self, wanted: Callable[[str], bool], *, links: bool = False
+        self, wanted: Callable[[str], bool], *, links: Callable[[bytes], bool] | None = None
     ) -> list[str] | None:
         """Paths outside of the mounts that are not as the image has them, sorted.
 
-        Of those that are `wanted`, and with `links` every symbolic link; of folders only those that
-        took another one's place.
+        Of those that are `wanted`, and of symbolic links those with a target that `links` says yes
+        to; of folders only those that took another one's place.
         Null where it can't be told. Nothing runs inside meanwhile, here and in what follows.
         """
         ...

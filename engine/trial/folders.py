@@ -111,6 +111,11 @@ class TrialFolders:
         ]
 
     @property
+    def agents_own(self) -> dict[str, Path]:
+        """Folders that the agent may write to and that stay as they are, by their paths inside."""
+        return {AGENT_FOLDER: self.agent_logs, ARTIFACTS_FOLDER: self.artifacts}
+
+    @property
     def prompt(self) -> str:
         """The prompt's path inside."""
         return f"{self.task_target}/prompt.md"

@@ -112,7 +112,7 @@ class FakeSandbox:
         return None
 
     async def changed(
-        self, wanted: Callable[[str], bool], *, links: bool = False
+        self, wanted: Callable[[str], bool], *, links: Callable[[bytes], bool] | None = None
     ) -> list[str] | None:
         """Nothing."""
         return []

@@ -115,6 +115,29 @@ async def test_a_kept_process_that_cheats(grade: Grade, keeps: str) -> None:
     assert not [event for event in kept.events if isinstance(event, TamperFound)]
 
 
+PLANTED = """
+echo 'import os; os._exit(0)' > conftest.py
+ln -s /verifier/expected.json out.json
+"""
+
+
+async def test_what_was_planted_beside_a_service(grade: Grade, keeps: str) -> None:
+    """What lay there before the test is taken away, though its processes stay."""
+    look = (
+        "[ -s conftest.py ] && echo steered; cmp -s out.json /verifier/expected.json && echo same\n"
+        "# c.py\n"
+    ).replace("conftest.py ]", "conf*.py ]")
+    kept = await grade(
+        solve=f"chmod 777 . 2>/dev/null; echo 42 >answer; {PLANTED}{SERVE['plain']}; sleep 1",
+        test=f"({look})\n{ASK}", files={"expected.json": "42"}, settings=keeps,
+    )  # fmt: skip
+    assert "steered" not in kept.printed
+    assert "same" not in kept.printed
+    assert (kept.ended.outcome, kept.ended.reward) == ("scored", 1.0), kept.printed
+    tampered = {event.path for event in kept.events if isinstance(event, TamperFound)}
+    assert tampered == {"/app/conftest.py", "/app/out.json"}
+
+
 async def test_the_rewards_folder_is_shut_to_the_agent(grade: Grade, keeps: str) -> None:
     """While it works, too: it can plant nothing, and the test writes where it never was."""
     kept = await grade(

@@ -33,10 +33,11 @@ WORKS = {
     ),
     "links": (
         "mkdir -p venv/bin venv/lib ~/.wine/dosdevices wine/dosdevices; ln -s lib venv/lib64; "
-        "ln -s /usr/bin/python3 venv/bin/python3; ln -s / wine/dosdevices/z:; ln -s / ~/.wine/z; "
+        "ln -s /usr/bin/python3 venv/bin/python3; ln -s / wine/dosdevices/z:; "
+        "ln -s / ~/.wine/dosdevices/z:; "
         "ln -s /dev/stdout access.log; ln -s /proc/self/fd/2 error.log; ln -s gone away; "
         "ln -s loop loop; ln -s /logs/artifacts/x made; ln -s ../../app/answer.txt deep",
-        "cd /app; for l in venv/lib64 venv/bin/python3 wine/dosdevices/z: ~/.wine/z access.log "
+        "cd /app; for l in venv/lib64 venv/bin/python3 wine/dosdevices/z: ~/.wine/*/z: access.log "
         "error.log away loop made deep; do [ -L $l ] || exit 1; done",
     ),
     "what uv's installer leaves": (

@@ -8,6 +8,7 @@ import pytest
 
 from helpers.grading import DOCKER, Build
 from trialog.engine.sandbox.protocol import Command, Image, SandboxBackend, SandboxSpec
+from trialog.engine.trial.folders import TrialFolders
 from trialog.engine.trial.hardening.way import clear_the_way
 from trialog.events.kinds.parts import Limits
 from trialog.events.memory import MemoryLog
@@ -52,7 +53,11 @@ async def test_restored_workspace(
     second = await backend.create(spec(2, image, archive))
     try:
         hardened = await clear_the_way(
-            second, "/app", image, tmp_path / "tests", blobs=MemoryLog().blobs
+            second,
+            TrialFolders(tmp_path / "2", workspace="/app"),
+            image,
+            tmp_path / "tests",
+            blobs=MemoryLog().blobs,
         )
         await second.run(
             Command(argv=["sh", "-c", "cat conftest.py sub/* work; cat pytest.ini"]), printed.append

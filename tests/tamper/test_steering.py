@@ -239,7 +239,15 @@ ATTACKS = {
         "ln -s ../tests/expected.json out.json", "/app/out.json", COMPARED
     ),
     "link through another one": Attack(
-        "ln -s /verifier /tmp/v; ln -s ../tmp/v/expected.json out.json", "/app/out.json", COMPARED
+        "ln -s /verifier /tmp/v; ln -s ../tmp/v/expected.json out.json", "/tmp/v", COMPARED
+    ),
+    "link among the artifacts": Attack(
+        "ln -s ../../verifier/expected.json /logs/artifacts/out.json", "/logs/artifacts/out.json",
+        COMPARED.replace("/app/", "/logs/artifacts/"),
+    ),
+    "link among the agent's logs": Attack(
+        "ln -s / x; mkdir /logs/agent/a; ln -s ../../../app/x/tests/expected.json /logs/agent/a/b",
+        "/app/x", COMPARED.replace("/app/out.json", "/logs/agent/a/b"),
     ),
     "link through the root": Attack(
         "ln -s / d; ln -s d/verifier/expected.json out.json", "/app/d", COMPARED

@@ -280,7 +280,7 @@ class BubblewrapSandbox:
         return await to_thread.run_sync(list_changes, self._layout)
 
     async def changed(
-        self, wanted: Callable[[str], bool], *, links: bool = False
+        self, wanted: Callable[[str], bool], *, links: Callable[[bytes], bool] | None = None
     ) -> list[str] | None:
         """Paths in the sandbox's own folders, which began empty; see the protocol."""
         await to_thread.run_sync(self._check_there)

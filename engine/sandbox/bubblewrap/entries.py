@@ -18,7 +18,7 @@ _VARIABLE = "/var/tmp"  # noqa: S108
 
 
 def find_changed(
-    layout: Layout, wanted: Callable[[str], bool], *, links: bool = False
+    layout: Layout, wanted: Callable[[str], bool], *, links: Callable[[bytes], bool] | None = None
 ) -> list[str]:
     """Wanted paths in them; see the sandbox's protocol. Blocks."""
     skip = frozenset([*layout.folders, *(mount.target for mount in layout.mounts)])

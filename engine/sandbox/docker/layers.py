@@ -23,6 +23,7 @@ from ..protocol import FileSeen
 from .changes import Layers
 
 _OPAQUE = ("trusted.overlay.opaque", "user.overlay.opaque")
+_REDIRECT = ("trusted.overlay.redirect", "user.overlay.redirect")
 _KEPT_ATTRIBUTES = ("security.capability",)
 _NOTHING = (FileNotFoundError, NotADirectoryError)
 
@@ -42,7 +43,9 @@ class LayeredFiles:
         self._volume = volume
         self._mounts = frozenset(mounts)
 
-    def changed(self, wanted: Callable[[str], bool], *, links: bool = False) -> list[str]:
+    def changed(
+        self, wanted: Callable[[str], bool], *, links: Callable[[bytes], bool] | None = None
+    ) -> list[str]:
         """Paths of the upper folder and of the volume; see the sandbox's protocol. Blocks."""
         found: list[str] = []
         skip = self._mounts
@@ -56,9 +59,10 @@ class LayeredFiles:
 
     def _took_a_place(self, folder: str, path: str) -> bool:
         """Whether a folder hides what the image has at its path."""
-        for name in _OPAQUE:
+        for name in (*_OPAQUE, *_REDIRECT):
             with contextlib.suppress(OSError):
-                if os.getxattr(folder, name, follow_symlinks=False) == b"y":
+                found = os.getxattr(folder, name, follow_symlinks=False)
+                if name in _REDIRECT or found == b"y":
                     return self._in_image(path) is not None
         return False
 
@@ -136,7 +140,7 @@ class OverlayFiles:
         self._files = files
 
     async def changed(
-        self, wanted: Callable[[str], bool], *, links: bool = False
+        self, wanted: Callable[[str], bool], *, links: Callable[[bytes], bool] | None = None
     ) -> list[str] | None:
         """Changed paths; None where this process may not read them."""
         try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import secrets
 import stat
 import tarfile
@@ -53,7 +54,7 @@ class RemoteFiles:
         self._untouched: str | None = None
 
     async def changed(
-        self, wanted: Callable[[str], bool], *, links: bool = False
+        self, wanted: Callable[[str], bool], *, links: Callable[[bytes], bool] | None = None
     ) -> list[str] | None:
         """As the engine lists them; None where that takes it too long."""
         rows = await self._changes.rows(self._engine, self._container, self._image)
@@ -64,19 +65,19 @@ class RemoteFiles:
         if self._workspace is not None:
             tar = await self._tar(self._container, self._workspace) or b""
             found += await to_thread.run_sync(_names, tar, self._workspace, wanted, links)
-        if links:
-            found += await self._links(paths)
+        if links is not None:
+            found += await self._links(paths, links)
         folders = [path for path in found if (await self.look(path, 0)).kind == "folder"]
         return sorted(set(found) - set(folders))
 
-    async def _links(self, paths: list[str]) -> list[str]:
+    async def _links(self, paths: list[str], wanted: Callable[[bytes], bool]) -> list[str]:
         """The links among changed paths, packages' own left out: each costs a call."""
         asked = [path for path in paths if path.startswith(self._workdir)]
         asked += [path for path in paths if not path.startswith((self._workdir, *_PACKAGES))]
         found: list[str] = []
         for path in asked[:MOST_ASKED]:
             at = await self._engine.stat(self._container, path)
-            if at is not None and at.kind == stat.S_IFLNK:
+            if at is not None and at.kind == stat.S_IFLNK and wanted(os.fsencode(at.target)):
                 found.append(path)
         return found
 
@@ -162,12 +163,19 @@ async def _pieces(data: bytes) -> AsyncGenerator[bytes]:
         yield data[place : place + CHUNK]
 
 
-def _names(tar: bytes, workspace: str, wanted: Callable[[str], bool], links: bool) -> list[str]:
+def _names(
+    tar: bytes,
+    workspace: str,
+    wanted: Callable[[str], bool],
+    links: Callable[[bytes], bool] | None,
+) -> list[str]:
     found: list[str] = []
     with tarfile.open(fileobj=io.BytesIO(tar), mode="r:", errors="surrogateescape") as opened:
         for info in opened:
             path = PurePosixPath(workspace, *PurePosixPath(info.name).parts[1:])
-            if not info.isdir() and ((links and info.issym()) or wanted(str(path))):
+            target = os.fsencode(info.linkname)
+            leads = links is not None and info.issym() and links(target)
+            if not info.isdir() and (leads or wanted(str(path))):
                 found.append(str(path))
     return found
 

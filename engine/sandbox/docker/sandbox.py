@@ -313,7 +313,7 @@ class DockerSandbox:
                 )
 
     async def changed(
-        self, wanted: Callable[[str], bool], *, links: bool = False
+        self, wanted: Callable[[str], bool], *, links: Callable[[bytes], bool] | None = None
     ) -> list[str] | None:
         """Paths that are not as the image has them; see the protocol."""
         with self._noticing():
@@ -351,7 +351,12 @@ class DockerSandbox:
         )
         others = [CONTROL, *(mount.target for mount in self._spec.mounts)]
         layers = overlay(inspected)
-        if layers is not None and await to_thread.run_sync(os.access, layers.upper, os.W_OK):
+        # What is mounted in a container that runs may be changed through its engine alone.
+        if (
+            layers is not None
+            and not self._kept
+            and await to_thread.run_sync(os.access, layers.upper, os.W_OK)
+        ):
             place = None if volume is None else Place(workdir, Path(volume["Source"]))
             self._reached = OverlayFiles(LayeredFiles(layers, place, others))
         else:

@@ -11,6 +11,7 @@ from ....events.kinds import TamperFound, WarningRaised, WorkspaceHardened
 from ....events.log import BlobStore
 from ...sandbox.protocol import Sandbox
 from ..folders import TamperUncleared, tamper_found
+from .links import may_lead
 from .looking import Looking
 from .steering import Rule, Surroundings, rule_of
 
@@ -79,7 +80,10 @@ async def harden(
     `texts` are the verifier's files: what they name is graded, and stays. Raises TamperUncleared
     for what can't be put back; then nothing may be graded. Raises SandboxGone.
     """
-    changed = await sandbox.changed(lambda path: rule_of(path, where) is not None, links=True)
+    changed = await sandbox.changed(
+        lambda path: rule_of(path, where) is not None,
+        links=lambda target: may_lead(target, where.places),
+    )
     if changed is None:
         return Hardened(skipped=["putting back what could steer the verifier"])
     if not changed:
@@ -106,6 +110,8 @@ async def harden(
                 done.append(step.path)
             else:
                 await sandbox.replace(step.path, step.data)
+        except FileNotFoundError:
+            continue  # a process that is kept took it away
         except OSError as error:
             raise TamperUncleared(path, error.strerror or str(error), found) from error
         removed.append(step.path)

@@ -21,7 +21,21 @@ _ANYWHERE = re.compile(
 """What leads out of the kernel's own folders, by the view of whoever follows it."""
 _KERNELS = ("/proc", "/dev", "/sys")
 
+_AMONG_PROCESSES = frozenset({b"root", b"cwd", b"fd"})
+
 Look = Callable[[str], Awaitable[FileSeen]]
+
+
+def may_lead(target: bytes, places: Sequence[str]) -> bool:
+    """Whether a link's own words could lead into one of some places, or above it.
+
+    One that gets there by another link alone need not be known: that one is.
+    """
+    names = {os.fsencode(posixpath.basename(place)) for place in places}
+    above = {os.fsencode(posixpath.basename(posixpath.dirname(place))) for place in places}
+    words = target.split(b"/")
+    last = next((word for word in reversed(words) if word not in (b"", b".")), b"")
+    return last in above or last == b".." or not (names | _AMONG_PROCESSES).isdisjoint(words)
 
 
 async def end_of(path: str, target: bytes, look: Look, places: Sequence[str]) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from anyio import to_thread
+from msgspec.structs import replace
 
 from ....events.log import BlobStore
 from ...sandbox.protocol import Image, Sandbox
@@ -12,6 +13,7 @@ from ...verifier.protected.asking import texts_of
 from ..folders import ENGINES_FOLDER, REWARD_FOLDER, TamperUncleared, TrialFolders
 from .contents import programs_of
 from .harden import Hardened, harden
+from .logs import clear_logs
 from .steering import Surroundings
 
 _PHASES_FOLDER = "/.trialog-phase"
@@ -20,7 +22,7 @@ _INSTALLS = (b"uv ", b"uvx", b"pip install")
 
 
 async def clear_the_way(
-    sandbox: Sandbox, workspace: str, image: Image, verifier: Path, *, blobs: BlobStore
+    sandbox: Sandbox, folders: TrialFolders, image: Image, verifier: Path, *, blobs: BlobStore
 ) -> Hardened:
     """Put back what could steer the verifier, in the sandbox that it is about to run in.
 
@@ -30,9 +32,8 @@ async def clear_the_way(
     """
     try:
         texts = await to_thread.run_sync(lambda: list(texts_of(verifier)))
-        folders = TrialFolders(verifier, workspace=workspace)
         where = Surroundings(
-            workspace=workspace,
+            workspace=folders.workspace,
             path=tuple(part.rstrip("/") for part in (image.path or "").split(":") if part),
             entrypoint=(image.entrypoint_program or "") if image.entrypoint else None,
             interpreters=programs_of(texts),
@@ -40,6 +41,8 @@ async def clear_the_way(
             places=(REWARD_FOLDER, *folders.verifier_targets, ENGINES_FOLDER, _PHASES_FOLDER),
             installs=any(word in text for text in texts for word in _INSTALLS),
         )
-        return await harden(sandbox, where, texts, blobs)
+        hardened = await harden(sandbox, where, texts, blobs)
+        links = await clear_logs(sandbox, folders.agents_own, where.places, blobs)
+        return replace(hardened, found=[*hardened.found, *links])
     except OSError as error:
-        raise TamperUncleared(str(error.filename or workspace), str(error)) from error
+        raise TamperUncleared(str(error.filename or folders.workspace), str(error)) from error

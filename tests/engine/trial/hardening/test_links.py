@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from trialog.engine.sandbox.protocol import FileSeen
-from trialog.engine.trial.hardening.links import end_of
+from trialog.engine.trial.hardening.links import end_of, may_lead
 
 PLACES = ("/logs/verifier", "/verifier", "/tests")
 LINKS = {
@@ -32,7 +32,12 @@ async def look(path: str) -> FileSeen:
     ],
 )  # fmt: skip
 async def test_into_the_verifiers_places(target: str) -> None:
-    """Every way there is told, also one that only the kernel could follow."""
+    """Every way there is told, also one that only the kernel could follow.
+
+    And no link gets there but by words of its own, or by another link that does.
+    """
+    own = [target, *(link.decode() for place, link in LINKS.items() if place in f"/app/{target}")]
+    assert any(may_lead(link.encode(), PLACES) for link in own)
     assert await end_of("/app/link", target.encode(), look, PLACES) is None
 
 

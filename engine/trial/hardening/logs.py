@@ -1,0 +1,72 @@
+"""Links that an agent left among its logs and artifacts, which the host's folders hold."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from anyio import to_thread
+
+from ....events.kinds import TamperFound
+from ....events.log import BlobStore
+from ...archive.inside import find_paths, parent_of, seen
+from ...archive.removal import remove_entry
+from ...sandbox.protocol import FileSeen, Sandbox
+from ..folders import tamper_found
+from .links import end_of, may_lead
+
+
+async def clear_logs(
+    sandbox: Sandbox, folders: Mapping[str, Path], places: Sequence[str], blobs: BlobStore
+) -> list[TamperFound]:
+    """Take away what leads into some places. `folders` are the host's, by their paths inside.
+
+    Raises OSError, SandboxGone.
+    """
+
+    async def look(path: str) -> FileSeen:
+        for target, folder in folders.items():
+            if path == target:
+                return FileSeen(kind="folder")
+            if path.startswith(f"{target}/"):
+                return await to_thread.run_sync(_look, folder, path[len(target) :])
+        return await sandbox.look(path, cap=0)
+
+    found: list[TamperFound] = []
+    for target, folder in folders.items():
+        for path in await to_thread.run_sync(_links, folder, target, places):
+            link = await look(path)
+            if link.kind != "link" or link.data is None:
+                continue
+            end = await end_of(path, link.data, look, places)
+            if end is not None and not any(
+                f"{place}/".startswith(f"{end.rstrip('/')}/") for place in places
+            ):
+                continue
+            await to_thread.run_sync(_remove, folder, path[len(target) :])
+            what = "a link to where the verifier's files are; taken away"
+            found.append(await tamper_found(os.fsencode(path), None, what, blobs))
+    return found
+
+
+def _links(folder: Path, target: str, places: Sequence[str]) -> list[str]:
+    leads = partial(may_lead, places=places)
+    try:
+        return sorted(find_paths(folder, target, lambda _: False, frozenset(), links=leads))
+    except FileNotFoundError:
+        return []
+
+
+def _look(folder: Path, rest: str) -> FileSeen:
+    try:
+        with parent_of(folder, rest) as (parent, name):
+            return seen(parent, name, 0)
+    except (FileNotFoundError, NotADirectoryError):
+        return FileSeen(kind="missing")
+
+
+def _remove(folder: Path, rest: str) -> None:
+    with parent_of(folder, rest) as (parent, name):
+        remove_entry(parent, name)
