@@ -36,8 +36,9 @@ async def run_agent(agent: Agent, context: AgentContext) -> AgentOutcome:
     if upstream is None:
         return await agent.run(context)
     trial = TrialCalls(
-        model, models, upstream, emit=context.emit, blobs=context.blobs, clock=context.clock
-    )
+        model, models, upstream, emit=context.emit, blobs=context.blobs, clock=context.clock,
+        network=context.network,
+    )  # fmt: skip
     gateway = Gateway(trial)
     inside = replace(context, sandbox=SandboxWithGateway(context.sandbox, gateway))
     try:

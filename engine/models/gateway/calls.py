@@ -22,6 +22,7 @@ from ..prices import with_cost
 from ..usage import read_usage
 from .http import BadRequest, ClientConnection, ClientGone
 from .loose import as_list, as_object, as_text
+from .reach import reaching_out
 from .routes import Form, Route, Target, error_body, error_event, error_in
 from .said import said_in
 from .streams import EventReader, assembler, data_of
@@ -45,6 +46,8 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     request: dict[str, Any]
     stream: bool = False
+    reaches_out: str | None = None
+    """The part of the request that would have the endpoint reach out."""
     wants_usage: bool = True
     """A stream says at its end what was used; else that was asked for by the gateway alone."""
 
@@ -53,7 +56,7 @@ async def read_wanted(body: bytes, form: Form) -> Wanted:
     """What a request's body asks for. Raises BadRequest."""
     if body.count(b"[") + body.count(b"{") > CONTAINERS:
         raise BadRequest(413, "the request has too many lists and objects", "request_too_large")
-    request = await to_thread.run_sync(_decoded, body)
+    request, reaches_out = await to_thread.run_sync(_read, body)
     asked = as_object(request)
     model: Any = asked.get("model")
     if not isinstance(model, str):
@@ -63,7 +66,14 @@ async def read_wanted(body: bytes, form: Form) -> Wanted:
     wants_usage = given.get("include_usage") is True
     if stream and form in ("chat", "completions") and not wants_usage:
         asked = {**asked, "stream_options": {**given, "include_usage": True}}
-    return Wanted(model=model, request=asked, stream=stream, wants_usage=wants_usage)
+    return Wanted(
+        model=model, request=asked, stream=stream, wants_usage=wants_usage, reaches_out=reaches_out
+    )
+
+
+def _read(body: bytes) -> tuple[Any, str | None]:
+    value = _decoded(body)
+    return value, reaching_out(as_object(value))
 
 
 def _decoded(body: bytes) -> Any:
@@ -283,8 +293,8 @@ class PassedCall:
             self._over = True
         elif data:
             try:
-                value: Any = msgspec.json.decode(data)
-            except (msgspec.DecodeError, RecursionError):
+                value: Any = _decoded(data)
+            except BadRequest:
                 value = None
             self._whole.add(value)
             if self._is_ours(value):

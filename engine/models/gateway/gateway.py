@@ -207,6 +207,15 @@ class Gateway:
                 "--also-model allows further ones",
                 "model_not_allowed",
             )
+        if wanted.request.get("background"):
+            return 400, "what runs in the background is not passed on: leave it out", "background"
+        if wanted.reaches_out is not None and not self._trial.network:
+            return (
+                403,
+                f"this task has no network, and {wanted.reaches_out} would have the model's "
+                "endpoint reach out in its place",
+                "no_network",
+            )
         if target.route.form == "count_tokens":
             return None
         limit = self._trial.limit()

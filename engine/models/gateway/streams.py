@@ -188,7 +188,7 @@ class Responses:
     def add(self, data: Any) -> None:
         """See Assembled."""
         event = as_object(data)
-        kind = event.get("type")
+        kind = as_text(event.get("type"))
         self._response = as_object(event.get("response")) or self._response
         if kind == "response.output_text.delta":
             self._text.append(as_text(event.get("delta")))

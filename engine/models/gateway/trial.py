@@ -54,13 +54,16 @@ class TrialCalls:
         emit: Callable[[TrialEvent], str],
         blobs: BlobStore,
         clock: Clock,
+        network: bool = False,
     ) -> None:
+        """`network`: the trial's sandbox has one."""
         self.model = model
         self.models = models
         self.upstream = upstream
         self.emit = emit
         self.blobs = blobs
         self.clock = clock
+        self.network = network
         self.meter = Meter(models.limits, models.cost_limit)
         self.conversations = Conversations()
         self.stop: Callable[[], None] = lambda: None

@@ -158,7 +158,7 @@ async def serve(endpoint: Endpoint, tmp_path: Path) -> AsyncIterator[Serve]:
         )  # fmt: skip
         sandbox = FakeSandbox(FakeBackend(), spec)
 
-        async def make(**given: Any) -> Served:
+        async def make(*, network: bool = False, **given: Any) -> Served:
             events: list[Any] = []
 
             def emit(told: Any) -> str:
@@ -167,8 +167,9 @@ async def serve(endpoint: Endpoint, tmp_path: Path) -> AsyncIterator[Serve]:
 
             models = Models(None, upstream=upstream, **given)
             trial = TrialCalls(
-                "m", models, upstream, emit=emit, blobs=log.blobs, clock=SystemClock()
-            )
+                "m", models, upstream, emit=emit, blobs=log.blobs, clock=SystemClock(),
+                network=network,
+            )  # fmt: skip
             gateway = Gateway(trial)
             _, variables = await stack.enter_async_context(gateway.serving(sandbox))
             served = Served(gateway, trial, variables)
@@ -251,6 +252,59 @@ async def test_further_models(serve: Serve, endpoint: Endpoint) -> None:
     assert (None, "refused", "large", 0) == (
         allowed.failure, other.failure, other.model, other.usage.model_calls,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("more", "part"),
+    [
+        ({"tools": [{"type": "function"}, {"type": "web_search_preview"}]}, "tools[1]"),
+        ({"tools": [{"type": "web_fetch_20250910", "name": "web_fetch"}]}, "tools[0]"),
+        ({"tools": [{"type": "mcp", "server_url": "https://x"}]}, "tools[0]"),
+        ({"mcp_servers": [{"url": "https://x"}]}, "mcp_servers"),
+        ({"web_search_options": {"size": 1}}, "web_search_options"),
+        (
+            {"messages": [{"content": [{"image_url": {"url": "https://evil/x.png"}}]}]},
+            "messages[0].content[0].image_url.url",
+        ),
+        ({"input": [{"content": [{"file_url": "HTTP://x/y"}]}]}, "input[0].content[0].file_url"),
+        (
+            {"messages": [{"content": [{"source": {"type": "url", "url": "https://x"}}]}]},
+            "messages[0].content[0].source.url",
+        ),
+    ],
+)
+async def test_the_endpoint_does_not_reach_out_for_an_agent(
+    serve: Serve, endpoint: Endpoint, more: dict[str, Any], part: str
+) -> None:
+    """What a provider's own tools would do is refused where the task has no network, and only
+    there."""
+    offline, online = await serve(), await serve(network=True)
+    status, answer = await offline.ask(said() | more)
+    assert (403, "no_network") == (status, answer["error"]["code"])
+    assert part in answer["error"]["message"]
+    assert ([], "refused") == (endpoint.asked, offline.calls[0].failure)
+    assert 200 == (await online.ask(said() | more))[0]
+
+
+async def test_what_an_agent_does_itself_is_passed_on(served: Served, endpoint: Endpoint) -> None:
+    """Tools of its own, whatever addresses they are given, and content that is in the request."""
+    messages = [
+        {"role": "user", "content": "see https://x and https://y"},
+        {"role": "assistant", "content": [
+            {"type": "tool_use", "name": "get", "input": {"url": "https://x"}}]},
+        {"role": "user", "content": [{"image_url": {"url": "data:image/png;base64,AAAA"}}]},
+    ]  # fmt: skip
+    function = {"name": "get", "parameters": {"properties": {"url": {"type": "string"}}}}
+    tools = [{"type": "function", "function": function}, {"name": "bash", "type": "bash_20250124"}]
+    assert 200 == (await served.ask({"model": "m", "messages": messages, "tools": tools}))[0]
+    assert 1 == len(endpoint.asked)
+
+
+async def test_nothing_in_the_background(served: Served, endpoint: Endpoint) -> None:
+    """A call whose answer would have to be fetched later is refused: nobody would see it."""
+    request = {"model": "m", "input": "hi", "background": True}
+    status, _ = await served.ask(request, path="/v1/responses")
+    assert (400, []) == (status, endpoint.asked)
 
 
 async def test_a_connection_is_used_again(served: Served) -> None:
