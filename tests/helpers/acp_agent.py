@@ -86,6 +86,11 @@ def new_session(params):
     return {"sessionId": SESSION}
 
 
+def authenticate(params):
+    """The answer to `authenticate`."""
+    return {}
+
+
 def work(prompt):
     """Work on the task: the stop reason, or a whole answer."""
     return "end_turn"
@@ -103,7 +108,7 @@ def _prompt(params):
 
 
 class Refused(Exception):
-    """Answer with this error: code and message."""
+    """Answer with this error: code, message and maybe data."""
 
 
 def serve_one():
@@ -117,6 +122,7 @@ def serve_one():
         return True
     ways = {
         "initialize": "initialize",
+        "authenticate": "authenticate",
         "session/new": "new_session",
         "session/prompt": "_prompt",
         "session/set_config_option": "set_option",
@@ -125,8 +131,9 @@ def serve_one():
         result = globals()[ways[message["method"]]](message["params"])
         send({"id": message["id"], "result": result})
     except Refused as refused:
-        code, text = refused.args
-        send({"id": message["id"], "error": {"code": code, "message": text}})
+        code, text, *data = refused.args
+        error = {"code": code, "message": text, **({"data": data[0]} if data else {})}
+        send({"id": message["id"], "error": error})
     return True
 
 

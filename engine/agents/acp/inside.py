@@ -48,8 +48,9 @@ stopper=$!
       printf 'ended %s %s\n' "$number" "$?" >&5 ) &
   done ) >/dev/null 4<&- 6>&- &
 caller=$!
-$apart /bin/sh -c 'printf "begun 0 %s\n" "$$" >&5; exec "$@" 5>&-' sh "$@" \
-  <"$here/in" >"$here/out" 2>&6 3<&- 4<&- 6>&-
+# In a subshell, or this shell would say in the agent's place that the agent was killed.
+( exec $apart /bin/sh -c 'printf "begun 0 %s\n" "$$" >&5; exec "$@" 5>&-' sh "$@" \
+    <"$here/in" >"$here/out" 2>&6 3<&- 4<&- 6>&- )
 code=$?
 exec 3<&- 4<&-
 kill -KILL "$caller" "$stopper"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import re
+from collections.abc import Container, Iterable, Sequence
 from importlib.metadata import version
 from typing import Any, Literal, TypeVar
 
@@ -19,17 +21,25 @@ from .updates import Chronicle, problem
 SETUP_SEC = 120.0
 """For each answer until the agent is given the task."""
 
+LONGEST_DATA = 500
+"""Characters of what an error has beside its message."""
+
 _LOGIN = -32000
+_NAMES_KEY = re.compile(r"key|token", re.IGNORECASE)
 _OWN_VERSION = version("trialog")
 _M = TypeVar("_M", bound=schema.BaseModel)
-Step = Literal["initialize", "session/new", "session/set_config_option", "session/prompt"]
+Step = Literal[
+    "initialize", "authenticate", "session/new", "session/set_config_option", "session/prompt"
+]
 
 
 class Broken(Exception):
     """The conversation ended before its end."""
 
-    def __init__(self, step: Step, why: str) -> None:
+    def __init__(self, step: Step, why: str, *, code: int | None = None) -> None:
         self.step = step
+        self.code = code
+        """Of the error that the agent answered with."""
         super().__init__(why)
 
     @property
@@ -60,15 +70,15 @@ class Session:
         self.version: str | None = None
         """As the agent says it."""
         self.step: Step = "initialize"
+        self._methods: Sequence[Any] = ()
+        """Ways to be logged in."""
 
-    async def run(self, prompt: str, *, cwd: str, model: str | None) -> Said:
-        """Have a task worked on. Raises Broken."""
+    async def run(
+        self, prompt: str, *, cwd: str, model: str | None, variables: Container[str] = ()
+    ) -> Said:
+        """Have a task worked on. `variables` are those that it is known to have. Raises Broken."""
         await self._initialize()
-        session = await self._ask(
-            "session/new",
-            schema.NewSessionRequest(cwd=cwd, mcp_servers=[]),
-            schema.NewSessionResponse,
-        )
+        session = await self._begin(cwd, variables)
         self._services.session = session.session_id
         if model is not None:
             await self._choose(model, session)
@@ -97,12 +107,48 @@ class Session:
         )
         if answer.agent_info is not None and answer.agent_info.version:
             self.version = answer.agent_info.version
+        self._methods = answer.auth_methods or ()
         if answer.protocol_version != PROTOCOL_VERSION:
             raise Broken(
                 "initialize",
                 f"the agent speaks version {answer.protocol_version} of the Agent Client Protocol, "
                 f"and trialog version {PROTOCOL_VERSION}",
             )
+
+    async def _begin(self, cwd: str, variables: Container[str]) -> schema.NewSessionResponse:
+        """Have a session; where that takes a login, by a key that the agent has in a variable."""
+
+        new: Step = "session/new"
+
+        async def begin() -> schema.NewSessionResponse:
+            request = schema.NewSessionRequest(cwd=cwd, mcp_servers=[])
+            return await self._ask(new, request, schema.NewSessionResponse)
+
+        try:
+            return await begin()
+        except Broken as refused:
+            if refused.code != _LOGIN:
+                raise
+            for method in logins(self._methods, variables):
+                if await self._login(method):
+                    return await begin()
+            offered = ", ".join(method.id for method in self._methods) or "none"
+            raise Broken(
+                new,
+                f"{refused}; it wants to be logged in, and offers: {offered}. Give its key by "
+                "--agent-env, or in its manifest's env",
+            ) from None
+
+    async def _login(self, method: str) -> bool:
+        """Whether the agent took a login."""
+        request = schema.AuthenticateRequest(method_id=method)
+        try:
+            await self._ask("authenticate", request, schema.AuthenticateResponse)
+        except Broken as refused:
+            if refused.code is None:
+                raise
+            return False
+        return True
 
     async def _choose(self, model: str, session: schema.NewSessionResponse) -> None:
         """Have the model that was asked for, where the agent has a choice of models."""
@@ -143,14 +189,9 @@ class Session:
         except TimeoutError:
             raise Broken(step, f"the agent did not answer {step} within {limit:g} s") from None
         except RequestError as error:
-            login = (
-                "; it wants to be logged in: give its key by --agent-env, or in its manifest's env"
-                if error.code == _LOGIN
-                else ""
-            )
-            raise Broken(
-                step, f"the agent answered {step} with error {error.code}: {error}{login}"
-            ) from None
+            more = "" if error.data is None else f" {json.dumps(error.data)[:LONGEST_DATA]}"
+            why = f"the agent answered {step} with error {error.code}: {error}{more}"
+            raise Broken(step, why, code=error.code) from None
         except (ValidationError, RecursionError) as error:
             raise Broken(
                 step, f"the agent's answer to {step} has not the form of one: {problem(error)}"
@@ -160,6 +201,24 @@ class Session:
             if fault is not None:
                 raise Broken(step, f"the agent broke the protocol: {fault}") from None
             raise Gone(step, f"before it had answered {step}") from None
+
+
+def logins(methods: Iterable[Any], variables: Container[str]) -> list[str]:
+    """The ways to log in that take nothing but a variable, those that it is known to have first.
+
+    Nobody is there to open a browser or to type on a terminal.
+    """
+    found: list[tuple[bool, str]] = []
+    for method in methods:
+        match method:
+            case schema.EnvVarAuthMethod():
+                needed = [variable.name for variable in method.vars if not variable.optional]
+            case schema.AuthMethodAgent() if _NAMES_KEY.search(method.id):
+                needed = [re.sub(r"[^A-Z0-9]", "_", method.id.upper())]
+            case _:
+                continue
+        found.append((not all(name in variables for name in needed), method.id))
+    return [method for _, method in sorted(found, key=lambda one: one[0])]
 
 
 def _values(options: Sequence[Any]) -> list[str]:

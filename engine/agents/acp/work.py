@@ -89,7 +89,10 @@ class Work:
         said: Said | Broken
         try:
             said = await session.run(
-                context.prompt, cwd=context.folders.workspace, model=context.assignment.model
+                context.prompt,
+                cwd=context.folders.workspace,
+                model=context.assignment.model,
+                variables=self._env.keys(),
             )
         except Broken as broken:
             said = broken

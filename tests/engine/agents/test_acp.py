@@ -514,6 +514,58 @@ async def test_permission(desk: Desk, kinds: list[str], chosen: str | None) -> N
         assert came == {"chosen": chosen}
 
 
+# Logging in
+
+
+LOGIN = """
+logged_in, tried = None, []
+def initialize(params):
+    methods = [{"id": "browser", "name": "By a browser"},
+               {"id": "tty", "name": "By a terminal", "type": "terminal"},
+               {"id": "other-api-key", "name": "By a key"},
+               {"id": "b", "name": "By B", "type": "env_var", "vars": [{"name": "B_KEY"}]},
+               {"id": "a", "name": "By A", "type": "env_var", "vars":
+                [{"name": "A_KEY"}, {"name": "MORE", "optional": True}]}]
+    return {"protocolVersion": 1, "authMethods": methods}
+def authenticate(params):
+    global logged_in
+    tried.append(params["methodId"])
+    if params["methodId"] not in WORKS: raise Refused(-32603, "no such key")
+    logged_in = params["methodId"]
+    return {}
+def new_session(params):
+    if logged_in is None: raise Refused(-32000, "Authentication required")
+    say(" ".join(tried))
+    return {"sessionId": SESSION}
+"""
+
+
+@pytest.mark.parametrize(
+    ("works", "given", "tried"),
+    [
+        (["a"], "A_KEY", "a"),
+        (["b"], "A_KEY", "a other-api-key b"),
+        (["other-api-key"], "OTHER_API_KEY", "other-api-key"),
+    ],
+)
+async def test_an_agent_that_wants_a_login(
+    desk: Desk, works: list[str], given: str, tried: str
+) -> None:
+    """It is logged in by a key in a variable, one that it is known to have first."""
+    done = await desk.work(f"WORKS = {works}\n{LOGIN}", env={given: "very-secret"})
+    assert done.ending == ("done", None)
+    assert done.said == [(tried, None)]
+
+
+async def test_a_login_that_takes_a_person(desk: Desk) -> None:
+    """Browsers and terminals are not for a machine; what is offered is told."""
+    failed = (await desk.work(f"WORKS = []\n{LOGIN}")).failed
+    assert failed.category == "agent_setup_failed"
+    assert "it wants to be logged in, and offers: browser, tty, other-api-key, b, a." in str(
+        failed.error
+    )
+
+
 # Models
 
 
@@ -560,10 +612,10 @@ async def test_a_model_that_the_agent_has_not(desk: Desk) -> None:
         ("sys.exit(3)", "the agent exited with code 3 before it had answered initialize"),
         ("def new_session(params): os._exit(0)",
          "the agent exited with code 0 before it had answered session/new"),
-        ("def initialize(params): raise Refused(-32603, 'no way')",
-         "the agent answered initialize with error -32603: no way"),
+        ("def initialize(params): raise Refused(-32603, 'no way', {'x': 1})",
+         'the agent answered initialize with error -32603: no way {"x": 1}'),
         ("def new_session(params): raise Refused(-32000, 'Authentication required')",
-         "error -32000: Authentication required; it wants to be logged in: give its key"),
+         "error -32000: Authentication required; it wants to be logged in, and offers: none. Give"),
         ("def initialize(params): return {'protocolVersion': 2}",
          "the agent speaks version 2 of the Agent Client Protocol, and trialog version 1"),
         ("def new_session(params): return {}",
@@ -788,6 +840,7 @@ async def test_an_agent_that_stays_after_its_answer(
     )
     assert done.ending == ("done", None)
     assert done.said == [("Done. Really.", None)]
+    assert done.printed == ""
 
 
 async def test_cut_off(desk: Desk) -> None:
