@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from helpers.judges import Answer, completion
 from helpers.models import FakeModel, calling
@@ -92,6 +94,40 @@ async def test_a_conversation_is_answered_from_its_record() -> None:
         (call.usage.input_tokens, call.usage.output_tokens) for _, call in copy.calls
     ]
     assert [call.response for _, call in record.calls] == [c.response for _, c in copy.calls]
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.text(max_size=20).map(lambda text: calling(("add", {"n": text}), ("add", {"m": text}))),
+        st.sampled_from([
+            calling(("add", '{"n"')), calling(("fly", {})), Answer("{"), Answer('{"choices": []}'),
+            calling(("add", {"$blob": "x", "$": 1})), completion("Done."),
+            completion("half", finish_reason="length"),
+        ]),
+        st.sampled_from([
+            CallFailed("the endpoint answered 500: no", "unreachable", status=500, retries=5),
+            CallFailed("the endpoint won't take the request: no", "rejected", status=400),
+        ]),
+    ),
+    min_size=1, max_size=6,
+)  # fmt: skip
+
+
+@given(STEPS, st.text(max_size=30), st.sampled_from([{}, {"top_p": 1.0}, {"$x": {"$blob": 1}}]))
+async def test_whatever_was_recorded_is_replayed(
+    steps: list[Any], result: str, parameters: dict[str, Any]
+) -> None:
+    """The same end, the same requests, the same replies; nothing is left, nothing differs."""
+    model = FakeModel(*steps, completion("The end."))
+    results = [result] * 20
+    first, record = await converse(model, *results, parameters=parameters)
+    client = await record.client()
+    again, copy = await converse(client, *results, parameters=parameters)
+    assert (type(first), str(first)) == (type(again), str(again))
+    assert (0, None) == (record.recording.left, record.recording.differs)
+    assert [(c.request["messages"], c.response, c.error) for _, c in record.calls] == [
+        (c.request["messages"], c.response, c.error) for _, c in copy.calls
+    ]
 
 
 @pytest.mark.parametrize(
