@@ -167,8 +167,8 @@ async def test_the_first_difference_ends_the_program(run: Run, endpoint: Endpoin
         assert [["first", 200]] == again.told
         [_, call] = again.of(ModelCalled)
         assert call.difference is not None
-        assert ("differs", 2, "messages[0].content") == (
-            call.failure, call.difference.call, call.difference.path,
+        assert (0, "differs", 2, "messages[0].content") == (
+            call.usage.model_calls, call.failure, call.difference.call, call.difference.path,
         )  # fmt: skip
         before, now = [
             msgspec.json.decode(await log.blobs.get(ref))

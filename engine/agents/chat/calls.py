@@ -162,9 +162,10 @@ class Calls:
         return reply
 
     def _failed(self, called: _Called, error: CallFailed) -> None:
+        made = 0 if error.failure == "differs" else 1
         self._tell(
-            called, error.replayed, Usage(model_calls=1), retries=error.retries, error=str(error),
-            failure=error.failure, status=error.status, code=error.code,
+            called, error.replayed, Usage(model_calls=made), retries=error.retries,
+            error=str(error), failure=error.failure, status=error.status, code=error.code,
             difference=error.difference,
         )  # fmt: skip
 

@@ -340,7 +340,8 @@ class PassedCall:
         trial = self._trial
         if response is None and self._streaming:
             response = self._whole.whole()
-        usage = self._usage(response)
+        differs = failed is not None and failed.failure == "differs"
+        usage = Usage(model_calls=0) if differs else self._usage(response)
         if accepted and usage.model_calls:
             trial.meter.count(usage)
         if self._replayed is not None:  # nothing was paid
@@ -376,7 +377,7 @@ class PassedCall:
             if failed is None and self._turn is not None:
                 await self._say(response, event)
         self._complete = failed is None
-        if failed is not None and failed.failure == "differs":
+        if differs:
             trial.stop()  # it is told, and nothing can follow
 
     async def _say(self, response: Any, event: str) -> None:

@@ -149,8 +149,9 @@ async def test_the_first_call_that_differs(
     assert f"model call {call} is not the recorded one of trial t__1: {words}" == str(ended)
     _, last = copy.calls[-1]
     assert last.difference is not None
-    assert ("differs", call, f"e{call}", "t__1") == (
-        last.failure, last.difference.call, last.difference.event, last.difference.trial,
+    assert (0, "differs", call, f"e{call}", "t__1") == (
+        last.usage.model_calls, last.failure, last.difference.call, last.difference.event,
+        last.difference.trial,
     )  # fmt: skip
     assert last.difference.request_recorded is not None
     before, now = [
