@@ -54,10 +54,10 @@ class Meter:
         else:
             self._dollars = math.fsum((self._dollars, usage.cost_usd))
 
-    def reached(self) -> Reached | None:
-        """The limit that forbids another call; null where none does."""
+    def reached(self, *, turn: bool = True) -> Reached | None:
+        """The limit that forbids another call, or one that is no `turn`; null where none does."""
         limits = self._limits
-        if limits.turns is not None and self.calls >= limits.turns:
+        if turn and limits.turns is not None and self.calls >= limits.turns:
             why = f"the agent was stopped after {self.calls} turns"
             return Reached(why=why, ended_by="max_turns", category="max_turns")
         if limits.cost is not None and (self._no_cost or self._dollars >= limits.cost):

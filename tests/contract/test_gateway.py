@@ -266,6 +266,73 @@ async def test_the_verifier_has_none(run: Run) -> None:
     assert (200, "scored", 1.0) == (done.told[0][0], done.ended.outcome, done.ended.reward)
 
 
+KEEPS = """
+import socket
+tell(*chat())
+if os.fork() == 0:
+    server = socket.create_server(("127.0.0.1", 8123))
+    while True:
+        connection, _ = server.accept()
+        try:
+            socket.create_connection(("127.0.0.1", 21170), 3).close()
+            connection.sendall(b"reached")
+        except OSError:
+            connection.sendall(b"not reached")
+        connection.close()
+for _ in range(100):
+    try:
+        said = socket.create_connection(("127.0.0.1", 8123), 3).recv(99).decode()
+        break
+    except OSError:
+        import time; time.sleep(0.05)
+tell(said)
+"""
+
+ASKS = """
+python3 - <<'END'
+import socket
+said = socket.create_connection(("127.0.0.1", 8123), 3).recv(99)
+open("/logs/verifier/reward.txt", "w").write("1" if said == b"not reached" else "0")
+END
+"""
+
+
+async def test_kept_processes_have_none(run: Run, backend: SandboxBackend) -> None:
+    """What an agent leaves running for the test could call its model as long as the agent worked,
+    and can't any more."""
+    settings = "verifier.keep_processes = true\n"
+    if backend.name == "docker":
+        settings += 'agent.user = "nobody"\n'
+    done = await run(KEEPS, test=ASKS, settings=settings)
+    assert (200, ["reached"]) == (done.told[0][0], done.told[1])
+    assert ("scored", 1.0) == (done.ended.outcome, done.ended.reward)
+
+
+async def test_a_task_with_a_network(run: Run, endpoint: Endpoint, backend: SandboxBackend) -> None:
+    """It calls its model through the gateway all the same."""
+    done = await run(
+        "tell(os.environ['OPENAI_BASE_URL']); tell(*chat())",
+        settings="sandbox.allow_internet = true\n",
+    )
+    [url], [status, _] = done.told
+    assert (200, 1) == (status, len(done.of(ModelCalled)))
+    assert (backend.name == "docker") == (":21170/" in url)
+
+
+async def test_silence_of_the_program_while_its_model_talks(run: Run, endpoint: Endpoint) -> None:
+    """Pieces of an answer are signs of life, so the program is not stopped as idle; once nothing
+    comes any more, it is."""
+    endpoint.reply(Reply(pieces=(chunk("a"),) * 8, pause=0.25, hold=True))
+    done = await run("chat(stream=True)", settings="agent.idle_timeout_sec = 1\n")
+    [end] = done.of(AgentFinished)
+    assert "idle_timeout" == end.ended_by
+    assert end.duration > 2.5
+    [call] = done.of(ModelCalled)
+    assert ("cut_off", "a" * 8) == (
+        call.failure, call.response["choices"][0]["message"]["content"],
+    )  # fmt: skip
+
+
 HANGS_UP = """
 place = urllib.parse.urlsplit(os.environ["OPENAI_BASE_URL"])
 connection = http.client.HTTPConnection(place.hostname, place.port)

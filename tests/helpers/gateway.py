@@ -21,6 +21,8 @@ class Reply(NamedTuple):
     """Of a stream, each sent by itself."""
     cut: bool = False
     """The connection ends before the answer does."""
+    pause: float = 0.0
+    """Seconds before each piece."""
     hold: bool = False
     """Nothing more is sent until the endpoint is closed."""
 
@@ -192,6 +194,7 @@ class Endpoint:
                     self.send_header("transfer-encoding", "chunked")
                 self.end_headers()
                 for piece in reply.pieces:
+                    endpoint._closing.wait(reply.pause)
                     self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
                     self.wfile.flush()
                 if reply.pieces and not reply.cut and not reply.hold:

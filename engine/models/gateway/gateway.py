@@ -218,7 +218,7 @@ class Gateway:
             )
         if target.route.form == "count_tokens":
             return None
-        limit = self._trial.limit()
+        limit = self._trial.limit(turn=target.route.purpose == "agent")
         return None if limit is None else (403, limit.why, limit.category)
 
     async def _refuse_call(

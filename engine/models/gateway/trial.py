@@ -77,10 +77,10 @@ class TrialCalls:
         """Whether the trial may call a model."""
         return model == self.model or model in self.models.also
 
-    def limit(self) -> Reached | None:
+    def limit(self, *, turn: bool) -> Reached | None:
         """The limit that forbids another call; from the first on that it was asked for in vain,
         the trial counts as ended by it."""
-        found = self.meter.reached() or self._out_of_time()
+        found = self.meter.reached(turn=turn) or self._out_of_time()
         self.reached = self.reached or found
         return found
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import aiohttp
 import anyio
+import openai
 import pytest
 import structlog
 from hypothesis import HealthCheck, given, settings
@@ -734,6 +735,37 @@ async def test_bytes_of_any_kind(served: Served, data: st.DataObject) -> None:
                     pass
             assert not patience.cancelled_caught
     assert [] == [line for line in lines if line["log_level"] == "error"]
+
+
+# The clients that agents use
+
+
+async def test_openais_own_client(serve: Serve, endpoint: Endpoint) -> None:
+    """It needs nothing but the variables, and does not try again what is refused."""
+    served = await serve(also=["e"], limits=ModelLimits(turns=2))
+    usage = {"prompt_tokens": 5, "total_tokens": 5}
+    vectors = {"data": [{"embedding": [0.5], "index": 0}], "model": "e", "usage": usage}
+    models = {"object": "list", "data": [{"id": "m", "object": "model"}]}
+    endpoint.reply(
+        chat("one"), chat_stream("tw", "o"), Reply(json.dumps(vectors)), Reply(json.dumps(models))
+    )
+    url, key = served.variables["OPENAI_BASE_URL"], served.key
+    async with openai.AsyncOpenAI(base_url=url, api_key=key) as client:
+        asked = said()
+        whole = await client.chat.completions.create(**asked)
+        assert "one" == whole.choices[0].message.content
+        pieces = await client.chat.completions.create(**asked, stream=True)
+        # Many read the first choice of each chunk: one without any would be their end.
+        assert "two" == "".join([p.choices[0].delta.content or "" async for p in pieces])
+        found = await client.embeddings.create(model="e", input="x", encoding_format="float")
+        assert [0.5] == found.data[0].embedding
+        assert ["m"] == [model.id async for model in client.models.list()]
+        with pytest.raises(openai.PermissionDeniedError, match="stopped after 2 turns"):
+            await client.chat.completions.create(**asked)
+        with pytest.raises(openai.NotFoundError, match="--also-model"):
+            await client.chat.completions.create(**asked | {"model": "other"})
+    assert 4 == len(endpoint.asked)
+    assert [None, None, None, None, "refused", "refused"] == [c.failure for c in served.calls]
 
 
 # Signs of life
