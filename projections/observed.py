@@ -7,7 +7,7 @@ completions, responses, Anthropic's messages), and nothing that a tool printed i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import msgspec
@@ -118,8 +118,7 @@ def _parsed(arguments: Json) -> Json:
 def _tables(value: Json) -> Iterable[dict[str, Any]]:
     if not isinstance(value, list):
         return ()
-    items: list[Any] = value
-    return [_table(item) for item in items]
+    return [_table(item) for item in cast("Sequence[Any]", value)]
 
 
 def _table(value: Json) -> dict[str, Any]:
