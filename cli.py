@@ -868,7 +868,9 @@ def review_run(
 
 @review_commands.command("show")
 def review_show(
-    job: Job,
+    thing: Annotated[
+        str, typer.Argument(metavar="JOB|TRIAL", help="What was reviewed, or a review's folder.")
+    ],
     review: Annotated[
         str | None, typer.Option("--review", metavar="ID", help="Which one. [the newest]")
     ] = None,
@@ -877,9 +879,9 @@ def review_show(
     verbose: Verbose = 0,
 ) -> int:
     """Show a review's report."""
-    from .engine.console.reviews import show_review
+    from .engine.console.review_showing import show_review
 
-    return _await(show_review, _request(json, verbose, log), job, review=review)
+    return _await(show_review, _request(json, verbose, log), thing, review=review)
 
 
 @agent_commands.command("init")

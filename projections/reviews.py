@@ -37,11 +37,18 @@ async def reviews_of(
     log: EventLog, job: str, *, until: int | None = None
 ) -> list[tuple[str, ReviewStarted]]:
     """The reviews of a job's trials, oldest first, with their first events."""
+    return [one for one in await all_reviews(log, until=until) if one[1].job == job]
+
+
+async def all_reviews(
+    log: EventLog, *, until: int | None = None
+) -> list[tuple[str, ReviewStarted]]:
+    """Every review of the log, oldest first, with its first event."""
     found: list[tuple[str, ReviewStarted]] = []
     for stream in await log.streams("review/"):
         first = up_to(await log.read(stream, limit=1), until)
         started = _started(first[0]) if first else None
-        if started is not None and started.job == job:
+        if started is not None:
             found.append((stream.removeprefix("review/"), started))
     return found
 

@@ -13,6 +13,7 @@ from ...events.errors import LogError, TrialogError
 from ..errors import CommandRefused, ConfigError, JobStopped, SandboxUnavailable
 from ..location import NotFound
 from ..projects.faults import ProjectError
+from ..reviews.rubric import RubricError
 from ..tasks.dataset import TasksError
 from .text import escaped
 
@@ -95,6 +96,11 @@ def _one(error: BaseException) -> Iterator[str]:
             yield f"error: {len(error.faults)} faults in {escaped(error.what)}"
             for fault in error.faults:
                 yield f"  {escaped(fault.shown(Path.cwd()))}"
+        case RubricError() if len(error.faults) > 1:
+            yield f"error: {len(error.faults)} faults in {escaped(error.file)}"
+            for line in error.faults:
+                yield f"  {escaped(line)}"
+            yield f"hint: {escaped(error.advice)}"
         case ConfigError() | CommandRefused() | JobStopped() | SandboxUnavailable() | NotFound():
             # In these messages what to do next follows the last semicolon.
             message, semicolon, advice = str(error).rpartition("; ")

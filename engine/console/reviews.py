@@ -7,13 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from anyio import to_thread
 from msgspec.structs import replace
 
 from ...events.codec import decode
 from ...events.kinds import ReviewCompleted, ReviewStarted, TrialStarted
-from ...projections.reviews import REPORT, review_files, reviews_of
+from ...projections.reviews import REPORT
 from ..agents import Agent, agent_by_name
 from ..agents.chat import ChatAgent
 from ..errors import CommandRefused
@@ -41,7 +40,7 @@ from .terminal import Terminal
 from .text import escaped, plural, shortened
 from .watch import JobWatch
 
-__all__ = ("run_reviews", "show_review")
+__all__ = ("run_reviews",)
 
 WIDTH = 300
 """Characters of an explanation that are shown."""
@@ -89,6 +88,7 @@ async def run_reviews(
                 if fold is None
                 else resumed_review(services, config, named, fold)
             )
+            await to_thread.run_sync(_begun, request.terminal, begun)
             with JobWatch(request.terminal, {}) as watch:
 
                 def notices(report: Report) -> None:
@@ -164,6 +164,17 @@ async def _one(session: Session, trial: str) -> Named:
     return Named([] if subject is None else [subject], job, folder / trial, folder)
 
 
+def _begun(terminal: Terminal, begun: Beginning) -> None:
+    started, count = begun.started, len(begun.planned)
+    if terminal.json:
+        terminal.data({"review": begun.id, "trials": count, "folder": str(begun.folder)})
+        return
+    by = f"{started.agent}, model {started.model}" if started.model else started.agent
+    terminal.line(
+        f"Review {begun.id} started: {plural(count, 'trial')} by {escaped(by)} on {started.sandbox}"
+    )
+
+
 async def _tell(terminal: Terminal, answer: Answer) -> None:
     await to_thread.run_sync(_told, terminal, answer)
 
@@ -203,51 +214,3 @@ def _conclude(session: Session, thing: str, begun: Beginning, result: ReviewResu
     if not terminal.json:
         terminal.line(f"Report: {escaped(report)}")
     return EXIT_FAILED if result.failed or result.problems else EXIT_OK
-
-
-async def show_review(request: Request, thing: str, *, review: str | None) -> int:
-    """``trialog review show``: the newest review of a job, or the one that is named."""
-    async with opened(request, thing) as session:
-        job = await session.job(thing)
-        known = [name for name, _ in await reviews_of(session.log, job)]
-        if not known:
-            raise NotFound(f"job {job} has no review; `trialog review run` makes one")
-        chosen = review or known[-1]
-        if chosen not in known:
-            raise NotFound(f"job {job} has no review {chosen}; it has {', '.join(known)}")
-        report: bytes | None = None
-        async for placed in review_files(session.log, chosen):
-            if REPORT in placed.files.documents:
-                report = placed.files.documents[REPORT]
-            for problem in placed.files.problems:
-                request.terminal.message(f"error: {escaped(problem)}")
-        if report is None:
-            raise NotFound(
-                f"review {chosen} has not finished; `trialog review run {thing} --resume {chosen}` "
-                "goes on"
-            )
-        await to_thread.run_sync(_show, request.terminal, chosen, msgspec.json.decode(report))
-    return EXIT_OK
-
-
-def _show(terminal: Terminal, review: str, report: dict[str, Any]) -> None:
-    if terminal.json:
-        terminal.data({"review": review, **report})
-        return
-    reviewer = report["reviewer"]
-    model = f", model {reviewer['model']}" if reviewer["model"] else ""
-    terminal.line(
-        f"Review {review} by {escaped(reviewer['agent'])}{escaped(model)} "
-        f"({reviewer['environment']}, {reviewer['network']})"
-    )
-    terminal.line(f"  {escaped(report['job_summary'])}")
-    for trial in report["trials"]:
-        if not trial["review_valid"]:
-            terminal.line(f"[ERR] {escaped(trial['trial_name'])}: {escaped(trial['error'])}")
-            continue
-        terminal.line(f"[REVIEW] {escaped(trial['trial_name'])}: {escaped(trial['summary'])}")
-        for name, check in trial["checks"].items():
-            why = shortened(check["explanation"], WIDTH)
-            terminal.line(f"  {escaped(name)}: {check['outcome']}: {why}")
-        for note in trial["notes"]:
-            terminal.line(f"  note: {escaped(note)}")

@@ -111,7 +111,7 @@ def _copy(source: Path, target: Path, leaves_out: Callable[[Path], str | None]) 
             entries = sorted(found, key=lambda entry: os.fsencode(entry.name))
         for entry in entries:
             path = Path(entry.path)
-            shown = os.fsencode(path.relative_to(source)).decode("utf-8", "replace")
+            shown = os.fsencode(target.name / path.relative_to(source)).decode("utf-8", "replace")
             if (why := leaves_out(path)) is not None:
                 notes += [f"{shown}: {why}, left out"] if why else []
             elif entry.is_symlink():

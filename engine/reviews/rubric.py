@@ -42,6 +42,17 @@ class ReviewRubric(msgspec.Struct, frozen=True):
         return [criterion.name for criterion in self.criteria]
 
 
+class RubricError(ConfigError):
+    """A file is no review rubric; all that is wrong with it, each by criterion and key."""
+
+    ADVICE = "a criterion is exactly three texts: name, description and guidance"
+
+    def __init__(self, file: Path, faults: Sequence[str], advice: str = ADVICE) -> None:
+        self.faults = list(faults)
+        self.advice = advice
+        super().__init__(f"no review rubric: {', and '.join(faults)}; {advice}", file=file)
+
+
 BUILT_IN = ReviewRubric(
     (
         ReviewCriterion(
@@ -185,8 +196,10 @@ def _criteria(value: Any, path: Path) -> tuple[ReviewCriterion, ...]:
             found.append(ReviewCriterion(**{key: fields[key] for key in _FIELDS}))
     if faults:
         more = len(faults) - _MOST_FAULTS
-        shown = faults[:_MOST_FAULTS] + ([f"and {more} more"] if more > 0 else [])
-        raise ConfigError("no review rubric: " + "; ".join(shown), file=path)
+        shown = faults[:_MOST_FAULTS] + ([f"{more} more"] if more > 0 else [])
+        if _is_judges(value):
+            raise RubricError(path, shown[:1], "this is a judge's rubric, which its verifier reads")
+        raise RubricError(path, shown)
     return tuple(found)
 
 
@@ -195,7 +208,7 @@ def _wrong(fields: dict[str, Any], where: str) -> list[str]:
     for key in _FIELDS:
         value = fields.get(key)
         if key not in fields:
-            faults.append(f"{where}.{key}: missing; a criterion is {', '.join(_FIELDS)}")
+            faults.append(f"{where}.{key}: missing")
         elif not isinstance(value, str):
             faults.append(f"{where}.{key}: expected text, found {describe(value)}")
         elif not value.strip():
@@ -212,4 +225,4 @@ def _wrong(fields: dict[str, Any], where: str) -> list[str]:
 
 def _near(word: str, known: Sequence[str]) -> str:
     near = difflib.get_close_matches(word, known, n=1)
-    return f"; do you mean {near[0]!r}?" if near else ""
+    return f" (do you mean {near[0]!r}?)" if near else ""

@@ -68,6 +68,9 @@ async def new_review(
             if named.subjects
             else "there is no finished trial to review"
         )
+    root = config.tasks_root
+    if root is not None and not await to_thread.run_sync(root.is_dir):
+        raise ConfigError("there is no such folder", file=root, key="--tasks-root")
     blobs = services.log.blobs
     planned = await plan_reviews(
         subjects, blobs, rubric=config.rubric, tasks_root=config.tasks_root

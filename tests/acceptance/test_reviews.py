@@ -436,3 +436,59 @@ def test_a_project_says_who_reviews(
         "review", "run", job, "--agent", "nop", "--sandbox", "bubblewrap", cwd=shop, code=1
     )
     assert "[ERR] t__" in ran.out
+
+
+def test_a_review_is_shown_by_whatever_it_is_of(
+    user: User, make_task: MakeTask, reviewer: MakeReviewer
+) -> None:
+    """By its job, a trial, its own folder or its name; which one it is of several is said."""
+    make_task("a", folder=user.home / "tasks")
+    make_task("b", folder=user.home / "tasks")
+    job = user.job("tasks")
+    trial = next(path.name for path in job.iterdir() if path.name.startswith("a__"))
+    other = next(path.name for path in job.iterdir() if path.name.startswith("b__"))
+    agent = reviewer()
+    review(user, job, agent)
+    review(user, trial, agent, "--out-dir", user.home / "out")
+    [first, second] = [begun["review"] for begun in logged(user, "ReviewStarted")]
+    shown = user.run("review", "show", job, code=0)
+    assert shown.lines[0].startswith(f"Review {second} by command:")
+    assert f"the newest of 2 reviews\nhint: --review {first} shows one" in shown.err.replace(
+        "; ", "\nhint: "
+    )
+    assert user.run("review", "show", trial, code=0).out == shown.out
+    assert user.run("review", "show", user.home / "out", code=0).out == shown.out
+    assert user.run("review", "show", other, code=0).lines[0].startswith(f"Review {first} by")
+    named = user.run("review", "show", job, "--review", first, code=0)
+    assert named.out == user.run("review", "show", other, code=0).out
+    assert "2 of 2 trials reviewed" in named.out
+    by_folder = user.run("review", "show", job / "reviews" / first, "--json", code=0)
+    assert json.loads(by_folder.out)["review"] == first
+    assert "no job" in user.run("review", "show", "nowhere", code=2).err
+
+
+def test_what_is_wrong_with_a_review_is_told_at_once(
+    user: User, make_task: MakeTask, reviewer: MakeReviewer
+) -> None:
+    """Each with what to do, before anything is written."""
+    job = user.job(make_task().name)
+    agent = reviewer()
+    rubric = user.home / "r.json"
+    for given, said in (
+        ('{"criteria": [{"name": "a", "description": "b", "guidence": "c"}]}', "2 faults in"),
+        ('{"criteria": [{"id": "a", "match_criteria": "c"}]}', "this is a judge's rubric"),
+        ('{"criteria": []}', "hint: a criterion is exactly three texts"),
+    ):
+        rubric.write_text(given)
+        assert said in user.run("review", "run", job, "--agent", agent, "-r", rubric, code=2).err
+    for words, said in (
+        (("--agent", agent, "--tasks-root", "nowhere"), "nowhere: --tasks-root: there is no such"),
+        (("--agent", "oracle"), "name a reviewer"),
+        (("--agent", "nobody"), "there is no such agent"),
+        (("--agent", agent, "--passing", "--failing"), "not both"),
+    ):
+        assert said in user.run("review", "run", job, *words, code=2).err
+    ran = user.run("review", "run", job, "--agent", agent, "--failing", code=None)
+    assert "of 1 finished trials none is chosen by --failing" in ran.err
+    assert ran.code == 2
+    assert not (job / "reviews").exists()

@@ -35,18 +35,35 @@ def test_a_trials_files_are_copied_as_they_are(tmp_path: Path) -> None:
 
 
 def test_earlier_reviews_and_message_logs_stay_out(tmp_path: Path) -> None:
-    """No reviewer reads an earlier verdict or a provider's whole log, at any depth."""
+    """No reviewer reads an earlier verdict or a provider's whole log, wherever a review was put;
+    the notes say what is not there, so that no name of an agent's hides anything silently."""
     source = make(
         tmp_path / "s",
         "result.json",
         "reviews/r/review_report.json",
+        "runtime/t/x/result.json",
         "review_report.json",
+        "mine/review_report.json",
+        "mine/runtime/t/x/trajectory.json",
         "agent/review-result.json",
         "agent/llm_trajectory.jsonl",
         "agent/log.txt",
+        "artifacts/reviews/of-films.txt",
+        "artifacts/runtime/x",
     )
-    copy_trial(source, tmp_path / "t")
-    assert tree(tmp_path / "t") == {"result.json", "agent", "agent/log.txt"}
+    notes = copy_trial(source, tmp_path / "t")
+    assert tree(tmp_path / "t") == {
+        "result.json", "agent", "agent/log.txt", "artifacts", "artifacts/reviews",
+        "artifacts/reviews/of-films.txt", "artifacts/runtime", "artifacts/runtime/x",
+    }  # fmt: skip
+    assert sorted(notes) == [
+        "t/agent/llm_trajectory.jsonl: a message log, left out",
+        "t/agent/review-result.json: an earlier review, left out",
+        "t/mine: an earlier review, left out",
+        "t/review_report.json: an earlier review, left out",
+        "t/reviews: an earlier review, left out",
+        "t/runtime: an earlier review, left out",
+    ]
 
 
 def test_links_are_dropped_and_never_followed(tmp_path: Path) -> None:
@@ -59,7 +76,9 @@ def test_links_are_dropped_and_never_followed(tmp_path: Path) -> None:
     os.mkfifo(source / "pipe")
     notes = copy_trial(source, tmp_path / "t")
     assert tree(tmp_path / "t") == {"result.json"}
-    assert [note.split(":")[0] for note in notes] == ["broken", "file", "folder", "pipe"]
+    assert [note.split(":")[0] for note in notes] == [
+        "t/broken", "t/file", "t/folder", "t/pipe"
+    ]  # fmt: skip
 
 
 def test_a_flood_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,7 +92,7 @@ def test_a_flood_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     (source / "d").write_bytes(b"." * 20)
     notes = copy_trial(source, tmp_path / "t")
     assert tree(tmp_path / "t") == {"a", "c", "x", "x/y"}
-    assert [note.split(":")[0] for note in notes] == ["b", "d", "x/y/z"]
+    assert [note.split(":")[0] for note in notes] == ["t/b", "t/d", "t/x/y/z"]
 
 
 def test_a_tasks_skills_and_rubrics_stay_out(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def test_the_built_in_rubric_is_one_that_a_file_could_hold(tmp_path: Path) -> No
         ({"criteria": [GOOD | {"weight": 1}]}, "criteria[0] ('sound').weight: a criterion has no"),
         (
             {"criteria": [GOOD | {"guidence": "x"}]},
-            "criteria[0] ('sound').guidence: a criterion has no such key; do you mean 'guidance'?",
+            "criteria[0] ('sound').guidence: a criterion has no such key (do you mean 'guidance'?)",
         ),
         ({"criteria": [{"name": "a", "guidance": "b"}]}, "criteria[0] ('a').description: missing"),
         ({"criteria": [GOOD | {"name": 3}]}, "criteria[0].name: expected text, found the number 3"),
