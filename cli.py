@@ -491,6 +491,9 @@ def logs(
     regrade: Annotated[
         bool, typer.Option("--regrade", help="What the verifiers printed in the last regrade.")
     ] = False,
+    install: Annotated[
+        bool, typer.Option("--install", help="What the agent's installation printed.")
+    ] = False,
     follow: Follow = False,
     log: Log = None,
     verbose: Verbose = 0,
@@ -499,7 +502,10 @@ def logs(
     from .engine.console.outputs import show_output
 
     request = _request(False, verbose, log)
-    return _await(show_output, request, trial, verifier=verifier, follow=follow, regrade=regrade)
+    return _await(
+        show_output, request, trial,
+        verifier=verifier, follow=follow, regrade=regrade, install=install,
+    )  # fmt: skip
 
 
 @app.command("exec", context_settings={"allow_interspersed_args": False})

@@ -25,7 +25,7 @@ from ...events.kinds import (
     VerifierScored,
     VerifierStarted,
 )
-from ...events.kinds.parts import Output
+from ...events.kinds.parts import Install, Output
 from ...events.log import EventLog
 from ..errors import ConfigError
 from ..location import NotFound
@@ -39,19 +39,31 @@ _AGENTS = (AgentStarted, (AgentFinished, AgentFailed), ("agent", "sandbox"))
 _VERIFIERS = (VerifierStarted, (VerifierScored, VerifierFailed), ("verifying",))
 """A phase's first event, its last ones, and the stages at which it may be cut off: an agent that
 is being installed has not started."""
+_INSTALLING = ("agent_install_failed", "agent_install_timeout")
 _CHUNK = 64 * 1024
 
 
 async def show_output(
-    request: Request, trial: str, *, verifier: bool, follow: bool, regrade: bool = False
+    request: Request,
+    trial: str,
+    *,
+    verifier: bool,
+    follow: bool,
+    regrade: bool = False,
+    install: bool = False,
 ) -> int:
     """``trialog logs``; gives the exit code."""
+    if install and (verifier or follow or regrade):
+        raise ConfigError("--install goes with none of --verifier, --follow and --regrade")
     if regrade and follow:
         raise ConfigError("a regrade's output is there at its end; leave out --follow")
     async with opened(request, trial) as session:
         name = await session.trial(trial)
         if regrade:
             await _show_regrade(session, name)
+            return 0
+        if install:
+            await _show_install(session, name)
             return 0
         if follow:
             await _follow(session, name, verifier=verifier)
@@ -79,6 +91,22 @@ async def _show_regrade(session: Session, trial: str) -> None:
         raise NotFound(f"trial {trial}: no regrade of it has printed anything")
     for output in outputs:
         _write(session, printed(await session.log.blobs.get(output.blob)))
+
+
+async def _show_install(session: Session, trial: str) -> None:
+    """What the agent's last installation printed."""
+    last: Output | None = None
+    for event in await session.log.read(f"trial/{trial}"):
+        match decode_known(event):
+            case AgentStarted(install=Install(output=output)):
+                last = output
+            case AgentFailed(category=category, output=output) if category in _INSTALLING:
+                last = output
+            case _:
+                pass
+    if last is None:
+        raise NotFound(f"trial {trial}: no installation of an agent has printed anything")
+    _write(session, printed(await session.log.blobs.get(last.blob)))
 
 
 def printed(data: bytes) -> str:

@@ -57,7 +57,8 @@ def test_killed_and_resumed(user: User, make_task: MakeTask, cut: str) -> None:
     wait = f'[ "$GATE_KEY" = open-gate ] || sleep {seconds}'
     (agent / "agent.yaml").write_text(
         "name: mine\n"
-        f'install: |\n  {wait if cut == "install" else ":"}\n  cp data "$TRIALOG_AGENT_HOME"\n'
+        f"install: |\n  {wait if cut == 'install' else 'echo on it'}\n"
+        '  cp data "$TRIALOG_AGENT_HOME"\n'
         f"command: |\n  {wait if cut == 'command' else ':'}\n"
         '  cp "$TRIALOG_AGENT_HOME/data" answer.txt\n'
         "version: {command: echo 7}\n"
@@ -76,6 +77,11 @@ def test_killed_and_resumed(user: User, make_task: MakeTask, cut: str) -> None:
     [place] = list(Path(job["folder"]).glob("*/result.json"))
     result = json.loads(place.read_bytes())
     assert (result["agent"], result["agent_version"]) == ("agent:agents/mine", "7")
+    installed = user.run("logs", result["trial_name"], "--install")
+    if cut == "install":
+        assert "no installation of an agent has printed anything" in installed.err
+    else:
+        assert installed.out == "on it\n"
     user.run("rebuild", job["job"], "--check", code=0)
 
 
@@ -92,6 +98,8 @@ def test_an_install_that_fails(user: User, make_task: MakeTask) -> None:
     [job] = user.run("jobs", "--json", code=0).objects
     [trial] = [place.name for place in Path(job["folder"]).glob("t__*")]
     assert user.run("logs", trial, code=0).out == "no mini here\n"
+    assert user.run("logs", trial, "--install", code=0).out == "no mini here\n"
+    user.run("logs", trial, "--install", "--follow", code=2)
     assert "install" in user.run("explain", "agent_install_failed", code=0).out
     plan = user.run("resume", job["job"], "--dry-run", code=0).out
     assert "--only errored" in plan

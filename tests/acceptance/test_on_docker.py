@@ -67,6 +67,33 @@ def test_a_job(user: User, make_task: MakeTask) -> None:
     user.run("rebuild", folder, "--check", code=0)
 
 
+@pytest.mark.usefixtures("clean_afterwards")
+def test_an_installation_that_was_killed(user: User, make_task: MakeTask) -> None:
+    """A resume installs the same bytes in a new container; the old one is taken away."""
+    make_task("t")
+    agent = user.home / "mine"
+    agent.mkdir()
+    (agent / "agent.yaml").write_text(
+        "name: mine\n"
+        'install: |\n  [ "$GATE_KEY" = open-gate ] || sleep 600\n  cp data /usr/local/lib/mine\n'
+        "version: {command: cat /usr/local/lib/mine}\n"
+        "command: cp /usr/local/lib/mine answer.txt\n"
+    )
+    (agent / "data").write_text("42\n")
+    process = user.start("run", "t", "-a", "./mine", "--agent-env", "GATE_KEY=closed-gate", *DOCKER)
+    [job] = until(lambda: user.run("jobs", "--json").objects, "the job")
+    [old] = until(lambda: containers(job["job"]), "the container")
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    (agent / "data").write_text("0\n")
+    ran = user.run("resume", job["job"], "--agent-env", "GATE_KEY=open-gate", code=0)
+    assert any(line.startswith("[PASS] t") for line in ran.lines)
+    [place] = job_folder(user).glob("t__*/result.json")
+    assert msgspec.json.decode(place.read_bytes())["agent_version"] == "42"
+    assert old not in containers(job["job"])
+    user.run("rebuild", job["job"], "--check", code=0)
+
+
 def test_a_task_without_an_image(user: User, make_task: MakeTask) -> None:
     """Without an image a job is refused before it begins; $TRIALOG_IMAGE is a default."""
     make_task("t")

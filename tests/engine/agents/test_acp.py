@@ -514,6 +514,55 @@ async def test_permission(desk: Desk, kinds: list[str], chosen: str | None) -> N
         assert came == {"chosen": chosen}
 
 
+async def test_an_agent_made_with_the_package(desk: Desk) -> None:
+    """The protocol's own library on the other side understands what is said, and is understood."""
+    done = await desk.work(
+        """
+        import asyncio
+        import acp
+        class Packaged:
+            def on_connect(self, conn):
+                self.client = conn
+            async def initialize(self, protocol_version, client_capabilities, **more):
+                assert client_capabilities.terminal and client_capabilities.fs.read_text_file
+                return acp.InitializeResponse(
+                    protocol_version=1, agent_info=acp.schema.Implementation(name="p", version="3"))
+            async def new_session(self, cwd, **more):
+                self.cwd = cwd
+                return acp.NewSessionResponse(session_id="s")
+            async def prompt(self, session_id, prompt, **more):
+                client, path = self.client, self.cwd + "/answer.txt"
+                await client.session_update("s", acp.update_agent_thought_text("Hm."))
+                await client.session_update("s", acp.start_edit_tool_call("c", "Write", path, "4"))
+                asked = await client.request_permission(
+                    session_id="s", tool_call=acp.update_tool_call("c"),
+                    options=[acp.schema.PermissionOption(
+                        option_id="yes", name="Yes", kind="allow_once")])
+                assert asked.outcome.option_id == "yes"
+                await client.write_text_file(session_id="s", path=path, content=prompt[0].text)
+                read = await client.read_text_file(session_id="s", path=path)
+                made = await client.create_terminal(session_id="s", command="echo", args=["a b"])
+                terminal = {"session_id": "s", "terminal_id": made.terminal_id}
+                ended = await client.wait_for_terminal_exit(**terminal)
+                printed = await client.terminal_output(**terminal)
+                assert (ended.exit_code, printed.output) == (0, "a b\\n")
+                await client.kill_terminal(**terminal)
+                await client.release_terminal(**terminal)
+                await client.session_update("s", acp.update_tool_call("c", status="completed"))
+                await client.session_update("s", acp.update_agent_message_text(read.content))
+                return acp.PromptResponse(stop_reason="end_turn")
+        asyncio.run(acp.run_agent(Packaged()))
+        """
+    )
+    assert done.ending == ("done", None), done.printed
+    assert (done.finished.version, done.warnings) == ("3", [])
+    assert done.said == [("", "Hm."), ("Work.", None)]
+    assert [step[:2] for step in done.steps] == [
+        ("session", "permission"), ("files", "write"), ("files", "read"), ("shell", "run"),
+        ("agent", "edit"),
+    ]  # fmt: skip
+
+
 # Logging in
 
 
@@ -885,8 +934,13 @@ async def test_a_sandbox_that_is_lost(desk: Desk) -> None:
     assert isinstance(lost, SandboxLost)
 
 
+@pytest.mark.parametrize(
+    "after", ["ask('fs/write_text_file', path=os.getcwd() + '/x', content='')", "say('y')"]
+)
 @pytest.mark.parametrize("kind", [AgentMessage, ActionTaken])
-async def test_a_log_that_fails_is_no_fault_of_the_agents(desk: Desk, kind: type[Any]) -> None:
+async def test_a_log_that_fails_is_no_fault_of_the_agents(
+    desk: Desk, kind: type[Any], after: str
+) -> None:
     """The engine's own faults come through as they are, wherever they come up."""
 
     def emit(event: Any) -> str:
@@ -896,9 +950,10 @@ async def test_a_log_that_fails_is_no_fault_of_the_agents(desk: Desk, kind: type
 
     with pytest.raises(LogPoisoned, match="the disk is full"):
         await desk.work(
-            """
+            f"""
             def work(prompt):
-                say("x"); ask("fs/write_text_file", path=os.environ["FOLDER"] + "/x", content="")
+                say("x"); update("tool_call", toolCallId="c", title="t", status="completed")
+                {after}
                 time.sleep(60)
             """,
             emit=emit,
