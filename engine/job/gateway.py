@@ -31,10 +31,16 @@ def settle_gateway(
 
     Raises ConfigError where it is asked for and can't be had, or can't hold a limit.
     """
-    if config.model_gateway == "off":
-        return config, []
     replays = config.replay_models is not None
     inside = {name: agent for name, agent in agents.items() if calls_from_inside(agent)}
+    if config.model_gateway == "off":
+        if replays and inside:
+            raise ConfigError(
+                f"the recorded calls of {next(iter(inside))} came through it, and are answered "
+                "through it again; leave `off` out",
+                key=_KEY,
+            )
+        return config, []
     # What is only handed on (as by --env-file) is the gateway's to call, and is replaced inside.
     given = [
         name

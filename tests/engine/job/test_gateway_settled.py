@@ -84,6 +84,17 @@ def test_one_that_can_not_be_had(settle: Settle, given: dict[str, Any], message:
         settle(model_gateway="on", **given)
 
 
+def test_a_replay_of_what_came_through_it(settle: Settle) -> None:
+    """It has one without any key, and is refused without one."""
+    assert ("on", []) == settle(replay_models="j", environ={})
+    assert ("auto", []) == settle(replay_models="j", environ={}, agents=["chat"])
+    assert ("off", []) == settle(replay_models="j", agents=["chat"], model_gateway="off")
+    with pytest.raises(ConfigError, match="are answered through it again; leave `off` out"):
+        settle(replay_models="j", model_gateway="off")
+    with pytest.raises(ConfigError, match="--model-gateway: not here"):
+        settle(replay_models="j", why="not here")
+
+
 def test_an_engine_that_can_not_be_entered(settle: Settle) -> None:
     """By itself the job goes without, and says why."""
     assert ("auto", ["agents' calls of their models are not seen: not here"]) == settle(
