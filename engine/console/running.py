@@ -110,6 +110,8 @@ async def run_trials(
     chosen = await to_thread.run_sync(partial(choose_tasks, config, request.here))
     tasks = chosen.scripted
     agents = await load_agents(config) if chosen.scripted else {}
+    if earlier is None and config.replay_models is not None:
+        earlier = await _recorded(request, config.replay_models)
     _tell_changes(request, tasks, agents, earlier)
     backend = await choose(
         config.sandbox if tasks or not config.in_process else "in-process",

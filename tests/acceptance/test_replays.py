@@ -90,6 +90,24 @@ def test_the_first_difference_of_a_replay(
     user.run("rebuild", again, "--check", code=0)
 
 
+def test_a_mended_test_grades_the_same_actions(
+    user: User, make_task: MakeTask, endpoint: Endpoint
+) -> None:
+    """A task may be another one by now, and the job says so; as long as the model is asked the
+    same, its recorded calls answer."""
+    task = make_task(test="exit 1")
+    endpoint.answer(shell("echo 42 > answer.txt"), completion("Done."))
+    words = ("--agent", "chat", "--model", "m")
+    job = user.job(task, *words, code=0)
+    [test] = task.rglob("test.sh")
+    test.write_text("#!/bin/bash\necho 1 > /logs/verifier/reward.txt\n")
+    replay = ("run", task, *words, "--sandbox", "bubblewrap", "--replay-models", job.name)
+    ran = user.run(*replay, code=0)
+    assert "is not as it was in" in ran.err
+    assert any(line.startswith("[PASS]") for line in ran.lines)
+    assert 2 == len(endpoint.requests)
+
+
 def test_a_replay_of_what_was_not_seen(user: User, make_task: MakeTask) -> None:
     """It is refused with the reason, and so is a job that is not there; nothing is started."""
     task = make_task()
