@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from anyio import to_thread
 
+from ....events.kinds import AgentFailed
 from ...errors import ConfigError
 from ..program import not_copied, program_environment
 from ..protocol import AgentContext, AgentOutcome
@@ -61,7 +62,10 @@ async def run_acp(context: AgentContext, words: list[str], env: dict[str, str]) 
 
     try:
         work, inside = await to_thread.run_sync(ready)
-    except (ConfigError, OSError) as error:
+    except ConfigError as error:  # the job was started elsewhere
+        failed = AgentFailed(error=str(error), category="agent_setup_failed", duration=0.0)
+        return AgentOutcome(end=failed)
+    except OSError as error:
         return not_copied(context, error, began)
     try:
         return await work(context, inside, words, env).run()

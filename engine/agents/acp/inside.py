@@ -109,7 +109,7 @@ class Inside:
     async def run(
         self, group: TaskGroup, script: str, stdin: bytes, take: Callable[[bytes], None]
     ) -> Running | None:
-        """Run a shell script beside the agent; None once there were too many, or it is over.
+        """Run a shell script beside the agent; None where none can be run any more.
 
         `take` is given what it prints, as it comes.
         """
@@ -117,7 +117,10 @@ class Inside:
             return None
         self._count += 1
         number = self._count
-        output = await to_thread.run_sync(self._put, number, script, stdin)
+        try:
+            output = await to_thread.run_sync(self._put, number, script, stdin)
+        except OSError:  # many agents at once have many pipes
+            return None
         running = self._running[number] = Running(number, output)
         group.start_soon(self._read, running, output, take)
         self._calls.write_now(f"{number}\n".encode())

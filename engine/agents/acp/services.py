@@ -22,7 +22,7 @@ FILE_CAP = 16 * 1024 * 1024
 FILE_SEC = 60.0
 """For reading or writing one."""
 
-MOST_TERMINALS = 64
+MOST_TERMINALS = 32
 """Terminals of one agent at once."""
 
 TERMINAL_CAP = 1024 * 1024

@@ -411,6 +411,20 @@ async def test_terminals_have_bounds(desk: Desk, monkeypatch: pytest.MonkeyPatch
     assert [step[3] for step in running] == ["! the command was still running at the end"]
 
 
+async def test_a_machine_without_room(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing more can be opened, the agent is told, and goes on."""
+
+    def full(*_: Any) -> Any:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(inside.Inside, "_put", full)
+    done = await desk.work(
+        "def work(prompt): say(ask('terminal/create', command='x')); return 'end_turn'"
+    )
+    assert done.said == [("error: no more commands can be run", None)]
+    assert done.ending == ("done", None)
+
+
 async def test_files(desk: Desk) -> None:
     """Files of the sandbox are read, whole or in part, and written, with folders on the way."""
     done = await desk.work(
@@ -966,6 +980,7 @@ async def test_without_the_package(desk: Desk, monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(ConfigError, match=r"pip install 'trialog\[acp\]'"):
         agent_by_name("acp:x")
     done = await desk.work()
+    assert done.failed.category == "agent_setup_failed"
     assert "pip install 'trialog[acp]'" in str(done.failed.error)
 
 
