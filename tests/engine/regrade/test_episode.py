@@ -279,3 +279,45 @@ async def test_a_judge_without_replies(desk: Desk) -> None:
     desk.client = FakeClient(said(), said())
     summary = await desk.regrade(tasks_root=desk.root, call_models=True)
     assert [row["verdict"] for row in summary["trials"]] == ["unchanged"] * 2
+
+
+def add_verifier(root: Path, code: str) -> None:
+    """Give the task a second verifier, which the run did not know."""
+    folder = root / "verifiers" / "second"
+    folder.mkdir()
+    (folder / "verifier.yaml").write_text("name: second\ncheck: verify.py:check\n")
+    (folder / "verify.py").write_text(code)
+    task = root / "tasks/count/task.yaml"
+    task.write_text(task.read_text().replace("  - exact\n", "  - exact\n  - second\n"))
+
+
+SECOND = """
+from trialog import VerifierOutput
+
+
+def check(episode):
+    return VerifierOutput(score=0.5)
+"""
+
+
+async def test_a_verifier_that_is_new_today(desk: Desk) -> None:
+    """It scores the recorded episode beside the others, and alone with their scores kept."""
+    add_verifier(desk.root, SECOND)
+    summary = await desk.regrade(tasks_root=desk.root, verifier_only="second")
+    assert summary["mean_reward"] == {"original": 1.0, "new": 0.75, "n": 2}
+    names = [one["name"] for one in desk.regraded()[0]["new"]["verifiers"]]
+    assert names == ["exact", "second"]
+    summary = await desk.regrade(tasks_root=desk.root)
+    assert summary["mean_reward"]["new"] == 0.75
+
+
+async def test_a_verifier_that_is_gone_today(desk: Desk) -> None:
+    """The code of the run's verifier need not be there: the one of today grades alone."""
+    add_verifier(desk.root, SECOND.replace("0.5", "1.0"))
+    shutil.rmtree(desk.root / "verifiers" / "exact")
+    task = desk.root / "tasks/count/task.yaml"
+    task.write_text(task.read_text().replace("  - exact\n", ""))
+    summary = await desk.regrade(tasks_root=desk.root)
+    assert [row["verdict"] for row in summary["trials"]] == ["unchanged"] * 2
+    (verifier,) = desk.regraded()[0]["new"]["verifiers"]
+    assert verifier["name"] == "second"
