@@ -282,7 +282,8 @@ def test_a_task_that_is_gone(user: User, make_task: MakeTask, options: list[str]
 
 
 PYTEST = """\
-cat answer.txt conftest.py
+cat answer.txt
+cmp guess.txt "$TRIALOG_VERIFIER_DIR/expected.txt" && echo the guess is right
 if "$TRIALOG_PYTEST" -q "$TRIALOG_VERIFIER_DIR/test_answer.py"
 then echo 1 > "$TRIALOG_REWARD_TEXT"; else echo 0 > "$TRIALOG_REWARD_TEXT"; fi
 """
@@ -296,6 +297,7 @@ STEERS = """\
 cat > conftest.py <<'PY'
 def pytest_pyfunc_call(pyfuncitem): return True
 PY
+ln -s /verifier/expected.txt guess.txt
 printf '[pytest]\\naddopts = --collect-only\\n' > pytest.ini
 echo 1 > /logs/verifier/reward.txt
 (while sleep 0.01; do echo 1 > /logs/verifier/reward.txt; done) >/dev/null 2>&1 &
@@ -308,11 +310,13 @@ def test_nothing_of_the_agents_steers_a_regrade(
 ) -> None:
     """A saved workspace with a conftest and settings for pytest is graded by the test alone.
 
-    The wrong answer fails and the right one passes, beside the same files.
+    A link to the expected answer is taken away, and told. The wrong answer fails and the right one
+    passes, beside the same files.
     """
     task = make_task("t", test=LENIENT, solve=f"echo {answer} > answer.txt\n{STEERS}")
     job = run_job(user, *options)
     (task / "verifier" / "test_answer.py").write_text(ANSWER)
+    (task / "verifier" / "expected.txt").write_text("42\n")
     mend(user, PYTEST)
     user.run("regrade", job, code=0)
     (trial,) = [path.name for path in (user.home / job).glob("t__*")]
@@ -320,3 +324,5 @@ def test_nothing_of_the_agents_steers_a_regrade(
     assert regrade["new"]["reward"] == reward
     printed = user.run("logs", trial, "--regrade", code=0).out
     assert f"{answer}\n" in printed  # it is the agent's workspace that was graded
+    assert "the guess is right" not in printed
+    assert "guess.txt" in json.dumps(regrade["warnings"])
