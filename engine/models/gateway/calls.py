@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import asynccontextmanager, nullcontext, suppress
 from typing import Any
 
 import anyio
 import msgspec
-from anyio import to_thread
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from msgspec.structs import replace
 
@@ -21,18 +20,13 @@ from ..client import SHOWN, CallFailed, Failure, failure_of
 from ..prices import with_cost
 from ..usage import read_usage
 from .http import BadRequest, ClientConnection, ClientGone
-from .loose import as_list, as_object, as_text
-from .reach import reaching_out
-from .routes import Form, Route, Target, error_body, error_event, error_in
+from .loose import as_object, as_text
+from .routes import Route, Target, error_body, error_event, error_in
 from .said import said_in
 from .streams import EventReader, assembler, data_of
 from .trial import TrialCalls
 from .upstream import ANSWER_CAP, Answer, Ask, Downstream
-
-CONTAINERS = 500_000
-"""Lists and objects of a request; each costs far more memory than the two letters that it takes."""
-
-DEPTH = 128
+from .wanted import Wanted, apart, decoded
 
 TIMEOUT = "timeout"
 
@@ -40,56 +34,8 @@ NO_MORE = {"x-should-retry": "false"}
 """Tells clients that another try is no use: what may help was tried already, or nothing can."""
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What a client wants of a model."""
-
-    model: str
-    request: dict[str, Any]
-    stream: bool = False
-    reaches_out: str | None = None
-    """The part of the request that would have the endpoint reach out."""
-    wants_usage: bool = True
-    """A stream says at its end what was used; else that was asked for by the gateway alone."""
-
-
-async def read_wanted(body: bytes, form: Form) -> Wanted:
-    """What a request's body asks for. Raises BadRequest."""
-    if body.count(b"[") + body.count(b"{") > CONTAINERS:
-        raise BadRequest(413, "the request has too many lists and objects", "request_too_large")
-    request, reaches_out = await to_thread.run_sync(_read, body)
-    asked = as_object(request)
-    model: Any = asked.get("model")
-    if not isinstance(model, str):
-        raise BadRequest(400, "expected a JSON object that names a model", "bad_request")
-    stream = asked.get("stream") is True
-    given = as_object(asked.get("stream_options"))
-    wants_usage = given.get("include_usage") is True
-    if stream and form in ("chat", "completions") and not wants_usage:
-        asked = {**asked, "stream_options": {**given, "include_usage": True}}
-    return Wanted(
-        model=model, request=asked, stream=stream, wants_usage=wants_usage, reaches_out=reaches_out
-    )
-
-
-def _read(body: bytes) -> tuple[Any, str | None]:
-    value = _decoded(body)
-    return value, reaching_out(as_object(value))
-
-
-def _decoded(body: bytes) -> Any:
-    try:
-        value: Any = msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError, ValueError) as error:
-        raise BadRequest(400, f"the body is not JSON: {str(error)[:200]}", "bad_request") from None
-    if not _is_flat(value, DEPTH):
-        raise BadRequest(400, "the body is nested too deeply", "bad_request")
-    return value
-
-
-def _is_flat(value: Any, room: int) -> bool:
-    """Whether nothing in a value lies deeper than this."""
-    items = as_object(value).values() if isinstance(value, dict) else as_list(value)
-    return room > 0 and all(_is_flat(item, room - 1) for item in items)
+def _escaped(value: Any) -> tuple[Any, bytes]:
+    return as_json(escape(value))
 
 
 class Failed(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,7 +115,7 @@ class PassedCall:
 
         async def begin(status: int, headers: Mapping[str, str]) -> None:
             self._streaming = True
-            await self._send.send(b"")  # nothing yet, and the answer begins
+            self._send.send_nowait(b"")  # nothing yet, and the answer begins
             tasks.start_soon(self._write, headers, written, tasks.cancel_scope)
 
         try:
@@ -194,10 +140,10 @@ class PassedCall:
                 await self._pass_back(answer)
                 return
             if rest := self._reader.rest():
-                await self._event(rest)
+                self._event(rest)
             await self._record(self._whole.whole(), self._broken())
             for event in self._held:
-                await self._send.send(event)
+                self._send.send_nowait(event)
         if self._streaming:
             self._send.close()
             await written.wait()
@@ -215,7 +161,7 @@ class PassedCall:
         body = (
             None
             if wanted is None
-            else await to_thread.run_sync(msgspec.json.encode, wanted.request)
+            else await apart(wanted.size, msgspec.json.encode, wanted.request)
         )
         ask = Ask(target=self._target, headers=self._headers, body=body)
         seconds, why = trial.seconds()
@@ -241,9 +187,10 @@ class PassedCall:
 
     async def _pass_back(self, answer: Answer) -> None:
         assert answer.body is not None
+        self._seen = len(answer.body)
         failed: Failed | None = None
         try:
-            response: Any = await to_thread.run_sync(_decoded, answer.body)
+            response: Any = await apart(len(answer.body), decoded, answer.body)
         except BadRequest:
             failed = Failed(error="the endpoint's answer is no JSON")
             response = answer.body.decode("utf-8", "replace")
@@ -265,7 +212,7 @@ class PassedCall:
         """Tell the client that there is no answer, or none any more."""
         api = self._route.api
         if self._streaming:
-            await self._send.send(error_event(api, message))
+            self._send.send_nowait(error_event(api, message))
             return
         kind = {"content-type": "application/json", **NO_MORE}
         try:
@@ -283,17 +230,17 @@ class PassedCall:
         if self._seen > ANSWER_CAP:
             raise CallFailed(f"the endpoint's answer is over {ANSWER_CAP // 2**20} MiB", "rejected")
         for event in self._reader.feed(data):
-            await self._event(event)
+            self._event(event)
         return not self._over
 
-    async def _event(self, event: bytes) -> None:
+    def _event(self, event: bytes) -> None:
         event = self._trial.upstream.redactor.redact(event)
         data = data_of(event)
         if data.strip() == b"[DONE]":
             self._over = True
         elif data:
             try:
-                value: Any = _decoded(data)
+                value: Any = decoded(data)
             except BadRequest:
                 value = None
             self._whole.add(value)
@@ -304,7 +251,7 @@ class PassedCall:
         if self._over:
             self._held.append(event)
         else:
-            await self._send.send(event)
+            self._send.send_nowait(event)
 
     def _is_ours(self, chunk: Any) -> bool:
         """The chunk that tells what was used, which the client had not asked for."""
@@ -320,8 +267,9 @@ class PassedCall:
         try:
             await self._client.begin(200, headers)
             async for data in self._take:
-                if data:
-                    await self._client.send(data)
+                together = data + b"".join(self._waiting())
+                if together:
+                    await self._client.send(together)
             if self._complete:
                 await self._client.end()
         except ClientGone as gone:
@@ -329,6 +277,12 @@ class PassedCall:
             scope.cancel()
         finally:
             written.set()
+
+    def _waiting(self) -> Iterator[bytes]:
+        """What else has come by now."""
+        with suppress(anyio.WouldBlock, anyio.EndOfStream):
+            while True:
+                yield self._take.receive_nowait()
 
     # Events
 
@@ -355,8 +309,10 @@ class PassedCall:
                     model=trial.model if wanted is None else wanted.model,
                     model_reported=_reported(response),
                     endpoint=trial.upstream.shown(self._route.api),
-                    request=await stored(kept, trial.blobs),
-                    response=None if response is None else await stored(response, trial.blobs),
+                    request=await stored(kept, trial.blobs, 0 if wanted is None else wanted.size),
+                    response=None
+                    if response is None
+                    else await stored(response, trial.blobs, self._seen),
                     error=None if failed is None else await store_text(failed.error, trial.blobs),
                     usage=usage,
                     started_at=self._started_at,
@@ -404,7 +360,7 @@ def _reported(response: Any) -> str | None:
     return as_text(as_object(response).get("model")) or None
 
 
-async def stored(value: Any, blobs: BlobStore) -> Json:
-    """As `store_json`, with the work of large values in a thread."""
-    escaped, encoded = await to_thread.run_sync(lambda: as_json(escape(value)))
+async def stored(value: Any, blobs: BlobStore, size: int) -> Json:
+    """As `store_json`; `size` is about that of the value."""
+    escaped, encoded = await apart(size, _escaped, value)
     return escaped if len(encoded) <= INLINE_LIMIT else await blobs.put(encoded)

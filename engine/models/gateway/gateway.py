@@ -19,15 +19,16 @@ from ....events.kinds.parts import Usage
 from ...errors import log_error_in
 from ...sandbox.protocol import Listener, Sandbox
 from ..endpoint import Api
-from .calls import NO_MORE, PassedCall, Wanted, read_wanted, stored
+from .calls import NO_MORE, PassedCall, stored
 from .http import BadRequest, ClientConnection, ClientGone, Head
 from .routes import PASSED_ON, VERSION, Target, api_of, error_body, find, key_in
 from .trial import TrialCalls
+from .wanted import Wanted, read_wanted
 
 PORT = 21170
 """On a loopback that is the sandbox's own."""
 
-CONNECTIONS = 32
+CONNECTIONS = 16
 """Open at once; more wait until one of them ends."""
 
 CALLS = 4
@@ -37,11 +38,17 @@ BODY_CAP = 16 * 1024 * 1024
 HELD_CAP = 32 * 1024 * 1024
 """Bytes of all requests that are under way."""
 
-LISTS = 200
-"""Times that a trial may ask which models there are."""
+UNPAID = 1000
+"""Times that a trial may ask what costs nothing: which models there are, how many tokens."""
 
 REFUSALS = 50
 """Calls past a limit, or of another model, that are told one by one."""
+
+IN_VAIN = 20
+"""Connections that asked for nothing, and requests that were refused, until each is held up: what
+comes in a flood must not keep the engine from its work."""
+
+HOLD_UP_SEC = 0.25
 
 PAUSE = 0.1
 """Seconds before another connection is taken, when there was none to be had."""
@@ -56,7 +63,8 @@ class Gateway:
         self._connections = anyio.Semaphore(CONNECTIONS)
         self._calls = anyio.Semaphore(CALLS)
         self._held = 0
-        self._lists = 0
+        self._unpaid = 0
+        self._in_vain = 0
         self._refused: Counter[str] = Counter()
         """By reason, all that was not passed on."""
         self._told = 0
@@ -131,6 +139,12 @@ class Gateway:
         finally:
             self._connections.release()
 
+    async def _hold_up(self) -> None:
+        """Nothing was passed on."""
+        self._in_vain += 1
+        if self._in_vain > IN_VAIN:
+            await anyio.sleep(HOLD_UP_SEC)
+
     async def _talk(self, client: ClientConnection) -> None:
         """Answer one request after the other."""
         api: Api = "openai"
@@ -138,11 +152,13 @@ class Gateway:
             try:
                 head = await client.head()
                 if head is None:
+                    await self._hold_up()
                     return
                 api = api_of(head.target, head.headers)
                 await self._request(client, head, api)
             except BadRequest as bad:
                 self._refused[bad.code] += 1
+                await self._hold_up()
                 await _refuse(client, api, bad.status, str(bad), bad.code)
                 if not client.read_whole:
                     await client.drain()
@@ -186,11 +202,11 @@ class Gateway:
         self, client: ClientConnection, headers: Mapping[str, str], target: Target, body: bytes
     ) -> None:
         wanted = None
-        if target.route.form == "models":
-            self._lists += 1
-            if self._lists > LISTS:
-                raise BadRequest(403, "the models were listed too often", "listed_too_often")
-        else:
+        if target.route.form in ("models", "count_tokens"):
+            self._unpaid += 1
+            if self._unpaid > UNPAID:
+                raise BadRequest(403, "this was asked too often", "asked_too_often")
+        if target.route.form != "models":
             wanted = await read_wanted(body, target.route.form)
             if (refused := self._problem(wanted, target)) is not None:
                 await self._refuse_call(client, target, wanted, *refused)
@@ -233,11 +249,13 @@ class Gateway:
             trial.emit(
                 ModelCalled(
                     model=wanted.model[:1000], endpoint=trial.upstream.shown(target.route.api),
-                    request=await stored(kept, trial.blobs), error=f"refused: {message}",
-                    usage=Usage(model_calls=0), started_at=trial.clock.now(), latency=0.0,
+                    request=await stored(kept, trial.blobs, wanted.size),
+                    error=f"refused: {message}", usage=Usage(model_calls=0),
+                    started_at=trial.clock.now(), latency=0.0,
                     retries=0, purpose=target.route.purpose, failure="refused", code=code,
                 )
             )  # fmt: skip
+        await self._hold_up()
         await _refuse(client, target.route.api, status, message, code)
 
 

@@ -33,7 +33,12 @@ from helpers.gateway import (
 from trialog.engine.models.endpoint import read_endpoints
 from trialog.engine.models.gateway import gateway as gateway_module
 from trialog.engine.models.gateway import http, upstream
-from trialog.engine.models.gateway.gateway import CONNECTIONS, Gateway
+from trialog.engine.models.gateway.gateway import (
+    CONNECTIONS,
+    HOLD_UP_SEC,
+    IN_VAIN,
+    Gateway,
+)
 from trialog.engine.models.gateway.trial import TrialCalls
 from trialog.engine.models.gateway.upstream import open_upstream
 from trialog.engine.models.models import ModelLimits, Models
@@ -583,15 +588,18 @@ async def test_a_client_that_hangs_up(served: Served, endpoint: Endpoint, until:
 async def test_a_client_that_does_not_read(
     served: Served, endpoint: Endpoint, until: Until, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It holds up nobody: the endpoint's answer is taken as it comes, and the client is hung up
-    on."""
-    monkeypatch.setattr(http, "STALL_SEC", 0.3)
+    """It holds up nobody: the endpoint's answer is taken as it comes, and in the end the client is
+    hung up on."""
     endpoint.reply(chat_stream(*(["x" * 60_000] * 200)))
     body = json.dumps(said(stream=True)).encode()
     async with await anyio.connect_tcp("127.0.0.1", served.port) as stream:
         await stream.send(served.head(content_length=len(body)) + body)
         await until(lambda: served.calls)
         assert (None, 20) == (served.calls[0].error, served.calls[0].usage.output_tokens)
+    monkeypatch.setattr(http, "STALL_SEC", 0.3)
+    async with await anyio.connect_tcp("127.0.0.1", served.port) as stream:
+        await stream.send(served.head(content_length=len(body)) + body)
+        await until(lambda: len(served.calls) == 2)
         await until(lambda: served.gateway._connections.value == CONNECTIONS - 1)
     assert 200 == (await served.ask(said()))[0]
 
@@ -696,6 +704,58 @@ async def test_hundreds_of_connections(serve: Serve, until: Until) -> None:
         assert 200 == (await greedy.ask(said()))[0]
 
 
+@pytest.mark.parametrize("request_of", ["nothing", "another path", "another model"])
+async def test_a_flood(serve: Serve, endpoint: Endpoint, request_of: str) -> None:
+    """Whoever asks again and again for what there is not is slowed down; those who are served are
+    not."""
+    greedy = await serve()
+    key = f"authorization: Bearer {greedy.key}\r\nconnection: close\r\n"
+    body = b'{"model": "other", "messages": []}'
+    sent = {
+        "nothing": b"",
+        "another path": f"GET /v1/x HTTP/1.1\r\nhost: x\r\n{key}\r\n".encode(),
+        "another model": greedy.head(content_length=len(body), connection="close") + body,
+    }[request_of]
+    ended = 0
+
+    async def flood() -> None:
+        nonlocal ended
+        while True:
+            async with await anyio.connect_tcp("127.0.0.1", greedy.port) as stream:
+                await stream.send(sent)
+                await stream.send_eof()
+                try:
+                    while True:
+                        await stream.receive()
+                except (anyio.EndOfStream, anyio.BrokenResourceError):
+                    ended += 1
+
+    with anyio.move_on_after(1.0):
+        async with anyio.create_task_group() as tasks:
+            for _ in range(CONNECTIONS):
+                tasks.start_soon(flood)
+    in_a_second = IN_VAIN + CONNECTIONS / HOLD_UP_SEC
+    assert CONNECTIONS < ended <= in_a_second + CONNECTIONS
+    assert [] == endpoint.asked
+    with anyio.fail_after(5):
+        for _ in range(40):
+            assert 200 == (await greedy.ask(said()))[0]
+
+
+async def test_what_costs_nothing_is_counted(
+    served: Served, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lists and counts could fill the log, so there are so many of them."""
+    monkeypatch.setattr(gateway_module, "UNPAID", 2)
+    endpoint.reply(Reply(json.dumps({"input_tokens": 3})))
+    asked = {"model": "m", "messages": []}
+    found = [(await served.ask(path="/v1/models"))[0]]
+    for _ in range(2):
+        found.append((await served.ask(asked, path="/v1/messages/count_tokens"))[0])
+    assert [200, 200, 403] == found
+    assert [0, 0] == [call.usage.model_calls for call in served.calls]
+
+
 async def test_one_trial_does_not_keep_others_out(serve: Serve, endpoint: Endpoint) -> None:
     """A trial with many calls under way leaves room at the model for those of others."""
     greedy = await serve()
@@ -717,8 +777,11 @@ async def test_one_trial_does_not_keep_others_out(serve: Serve, endpoint: Endpoi
     max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
 )
 @given(st.data())
-async def test_bytes_of_any_kind(served: Served, data: st.DataObject) -> None:
+async def test_bytes_of_any_kind(
+    served: Served, monkeypatch: pytest.MonkeyPatch, data: st.DataObject
+) -> None:
     """Whatever is sent, there is an answer or none, and no fault of ours."""
+    monkeypatch.setattr(gateway_module, "HOLD_UP_SEC", 0.0)
     valid = served.head(content_length=20) + b'{"model": "m"       }'
     cut = data.draw(st.integers(0, len(valid)))
     noise = data.draw(st.binary(max_size=60))
