@@ -12,9 +12,11 @@ import anyio
 import msgspec
 from anyio import to_thread
 
+from ...events.codec import decode
+from ...events.kinds import TrialStarted
 from ...projections.regrade_summary import RegradeSummary
 from ...projections.source import read_trial
-from ..errors import ConfigError
+from ..errors import CommandRefused, ConfigError
 from ..job.config import JobConfig
 from ..job.services import Services
 from ..location import NotFound, job_started
@@ -101,8 +103,11 @@ async def _job_of(session: Session, thing: str) -> tuple[str, str | None]:
             trial = await session.trial(thing)
         except NotFound as no_trial:
             raise (no_trial if "fits" in str(no_trial) else no_job) from None
-    stored = read_stored(trial, await read_trial(session.log, trial))
-    return stored.job, trial
+    events = await read_trial(session.log, trial)
+    first = decode(events[0])
+    if isinstance(first, TrialStarted) and first.review is not None:
+        raise CommandRefused(f"{trial} is a reviewer's own run, which is not regraded")
+    return read_stored(trial, events).job, trial
 
 
 async def _regrade(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from anyio import to_thread
@@ -15,6 +16,8 @@ from ...events.values import BlobRef, Text, unescape
 from ...projections.grading import VerifierResult
 from ...projections.regrade import regrade
 from ...projections.result import Result, result
+from ...projections.review import RUNTIME, runtime_path
+from ...projections.reviews import read_review
 from ...projections.source import trial_view
 from ...projections.trial import TrialView
 from ..location import NotFound, job_folder, job_started
@@ -54,8 +57,7 @@ async def show_trial(session: Session, trial: str) -> None:
     if view is None:
         raise NotFound(f"trial {trial} has no event yet")
     found = result(view)
-    started = await job_started(log, view.started.job)
-    folder = job_folder(session.place, started) / trial
+    folder, config = await _belongs(session, view)
     if terminal.json:
         document = msgspec.to_builtins(found) if found else {"trial_name": trial, "outcome": None}
         terminal.data({**document, "folder": str(folder)})
@@ -65,12 +67,13 @@ async def show_trial(session: Session, trial: str) -> None:
         tag = "WAIT" if view.awaiting_review else "...."
         terminal.line(f"[{tag}] {escaped(view.started.slot.task)} ({why})")
     else:
-        terminal.line(trial_line(row_of(view), labels(row_of(view), unescape(started.config))))
+        terminal.line(trial_line(row_of(view), labels(row_of(view), config)))
     for line in _about(view):
         terminal.line(line)
     if found is not None:
         for line in await _outcome(log, found):
             terminal.line(line)
+    if found is not None and view.started.review is None:
         regrades = (await load_progress(log, view.started.job)).regrades
         if (latest := regrade(view, regrades)) is not None:
             terminal.line(regraded_line(latest))
@@ -84,6 +87,23 @@ async def show_trial(session: Session, trial: str) -> None:
     terminal.line(f"Every event: `trialog replay {escaped(trial)}`")
 
 
+async def _belongs(session: Session, view: TrialView) -> tuple[Path, Mapping[str, Any]]:
+    """Where a trial's files are, and its job's configuration; a reviewer's own run has no job."""
+    trial = view.started.trial
+    if view.started.review is not None:
+        return await _reviewers_folder(session, view.started.review, trial), {}
+    started = await job_started(session.log, view.started.job)
+    return job_folder(session.place, started) / trial, unescape(started.config)
+
+
+async def _reviewers_folder(session: Session, review: str, trial: str) -> Path:
+    fold = await read_review(session.log, review)
+    assert fold.started is not None  # no reviewer begins before its review
+    reviewed = {run: subject for subject, run in fold.reviewers}.get(trial)
+    at = RUNTIME if reviewed is None else runtime_path(reviewed, trial)
+    return session.place.folder / fold.started.out_dir / at
+
+
 def _listed(folder: Path) -> list[str]:
     """The trial's files that are there; artifacts by their number."""
     files = [name for name in _FILES if (folder / name).is_file()]
@@ -93,9 +113,10 @@ def _listed(folder: Path) -> list[str]:
 
 def _about(view: TrialView) -> Iterator[str]:
     started, slot = view.started, view.started.slot
+    whose = "job" if started.review is None else "review"
     yield (
         f"  trial {escaped(started.trial)}, attempt {slot.attempt}, execution "
-        f"{started.execution}, of job {escaped(started.job)}"
+        f"{started.execution}, of {whose} {escaped(started.job)}"
     )
     model = f", model {escaped(slot.model)}" if slot.model else ""
     given = "".join(f", {escaped(k)}={escaped(v)}" for k, v in unescape(slot.parameters).items())

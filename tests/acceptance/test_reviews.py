@@ -492,3 +492,20 @@ def test_what_is_wrong_with_a_review_is_told_at_once(
     assert "of 1 finished trials none is chosen by --failing" in ran.err
     assert ran.code == 2
     assert not (job / "reviews").exists()
+
+
+def test_a_reviewers_own_run_is_shown_and_not_regraded(
+    user: User, make_task: MakeTask, reviewer: MakeReviewer
+) -> None:
+    """It has a review in place of a job: its verdict and files are shown, those of one that was
+    killed too, and no regrade takes it for a trial."""
+    make_task("t", folder=user.home / "tasks")
+    job = user.job("tasks")
+    review(user, job, reviewer())
+    [begun] = [started for started in logged(user, "TrialStarted") if started.get("review")]
+    run = begun["trial"]
+    shown = user.run("show", run, code=0).out
+    assert f"of review {begun['review']}" in shown
+    assert re.search(rf"Files: \S+/runtime/\S+/{run}/ \(result.json, ", shown)
+    assert json.loads(user.run("show", run, "--json", code=0).out)["trial_name"] == run
+    assert "a reviewer's own run" in user.run("regrade", run, code=2).err
