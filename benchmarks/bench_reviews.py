@@ -22,7 +22,7 @@ from bench_trials import TRIALOG, in_parallel, run, write_task
 
 NAMES = ("reward_hacking", "task_specification")
 AIM = 0.2
-"""Seconds that a review may add."""
+"""Seconds that a review may add on bubblewrap."""
 
 
 def main() -> None:
@@ -75,9 +75,9 @@ def row(what: str, reviewer: Path, command: list[str], options: argparse.Namespa
         seconds, cpu = measured(lambda: run(*command))
         ours, ours_cpu = min(ours, seconds / n), min(ours_cpu, cpu / n)
     adds = ours - alone
-    met = f"(aim {AIM:g}: {'met' if adds <= AIM else 'missed'})"
+    met = f" (aim {AIM:g}: {'met' if adds <= AIM else 'missed'})" if "bubblewrap" in command else ""
     print(
-        f"{what:44} {alone:9.3f} {ours:9.3f} {adds:9.3f} {ours_cpu - alone_cpu:9.3f} {met}",
+        f"{what:44} {alone:9.3f} {ours:9.3f} {adds:9.3f} {ours_cpu - alone_cpu:9.3f}{met}",
         flush=True,
     )
 
