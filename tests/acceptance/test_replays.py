@@ -12,6 +12,7 @@ import pytest
 from acceptance.conftest import MakeTask, User
 from helpers.judges import Endpoint, completion
 from helpers.models import shell
+from helpers.terminal import marker, name_of, running, until
 
 pytestmark = pytest.mark.bubblewrap
 
@@ -106,6 +107,31 @@ def test_a_mended_test_grades_the_same_actions(
     assert "is not as it was in" in ran.err
     assert any(line.startswith("[PASS]") for line in ran.lines)
     assert 2 == len(endpoint.requests)
+
+
+def test_a_replay_that_was_killed_goes_on(
+    user: User, make_task: MakeTask, endpoint: Endpoint
+) -> None:
+    """The resume is answered from the same record, without endpoint and key."""
+    make_task("tasks/a")
+    make_task("tasks/b")
+    seconds = marker()
+    gate = f"[ ${{#GATE_KEY}} = 9 ] || sleep {seconds}; echo 42 > answer.txt"
+    endpoint.answer(shell(gate), completion("Done."), shell(gate), completion("Done."))
+    words = ("--agent", "chat", "--model", "m", "-n", 1, "--agent-env", "GATE_KEY=open-gate")
+    job = user.job("tasks", *words)
+    endpoint.close()
+    for name in endpoint.environ:
+        del user.env[name]
+    process = user.start("run", "--replay-models", job, "--agent-env", "GATE_KEY=closed-gate")
+    until(lambda: [p for p in running(seconds) if name_of(p) == "sleep"], "the command")
+    process.kill()
+    process.communicate()
+    [again] = {path for path in (user.home / "jobs").glob("2*") if path.is_dir()} - {job}
+    user.run("resume", again, "--agent-env", "GATE_KEY=open-gate", code=0)
+    summary = read(again / "summary.json")
+    assert (2, job.name) == (summary["counts"]["passed"], summary["replays"])
+    user.run("rebuild", again, "--check", code=0)
 
 
 def test_a_replay_of_what_was_not_seen(user: User, make_task: MakeTask) -> None:
