@@ -712,10 +712,14 @@ def rewards(
 
 @app.command()
 def export(
-    job: Job,
+    thing: Annotated[str, typer.Argument(metavar="JOB|TRIAL", help="A job or a trial.")],
     format: Annotated[
         ExportFormat,
-        typer.Option(help="jsonl: a line a step. trl: prompt and completion, a line a trial."),
+        typer.Option(
+            help="jsonl: training data, a line a step. trl: prompt and completion, a line a trial. "
+            "atif: trajectories. events: the log's events as they are. otel: traces (OTLP JSON). "
+            "junit: a test report (XML)."
+        ),
     ] = ExportFormat.jsonl,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Where it goes. [standard output]")
@@ -727,12 +731,12 @@ def export(
     log: Log = None,
     verbose: Verbose = 0,
 ) -> int:
-    """Write a job's trials as training data, with the rewards of each step."""
-    from .engine.console.exporting import export_job
+    """Write trials for other programs: training data, trajectories, events, traces, reports."""
+    from .engine.console.exporting import export_thing
 
     return _await(
-        export_job, _request(False, verbose, log), job, form=format.value, out=out, as_of=as_of,
-        gamma=gamma,
+        export_thing, _request(False, verbose, log), thing, form=format.value, out=out,
+        as_of=as_of, gamma=gamma,
     )  # fmt: skip
 
 

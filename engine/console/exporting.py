@@ -1,134 +1,109 @@
-"""Training data of a job, to standard output or a file."""
+"""A job's trials in forms for other programs, to standard output, a file or a folder."""
 
 from __future__ import annotations
 
-import os
-from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
-from typing import TypeAlias
 
-import anyio
-from anyio import to_thread
-
-from ...events.kinds import TrialScheduled
-from ...events.log import EventLog
-from ...projections.document import line
-from ...projections.trajectory import trajectory_blobs
+from ...events.errors import said
 from ..errors import ConfigError
+from ..exports.atif import Trajectories
+from ..exports.form import Form
+from ..exports.junit import TestReport
+from ..exports.otel.traces import Traces
+from ..exports.reading import UNREADABLE, Selection, select_job, select_trial
+from ..exports.training import Steps, Trl
+from ..exports.writing import Written, write_events, write_trials
 from ..labels.asof import AsOf, parse_as_of
-from ..labels.current import JobTask, job_tasks
-from ..labels.rows import Row, rows, valid_gamma
-from ..labels.trials import JobTrials, job_trials
-from ..labels.trl import TrlRow, trl_row
+from ..labels.rows import valid_gamma
 from ..location import NotFound
-from ..regrade.progress import load_progress
-from .failure import EXIT_OK
+from .destination import to_stream
+from .failure import EXIT_FAILED, EXIT_OK
 from .rewards import read_ledger, refuse_unknown
-from .session import Request, opened
-from .text import plural
+from .session import Request, Session, opened
+from .terminal import Terminal
+from .text import escaped, plural
 
-__all__ = ("export_job",)
+__all__ = ("export_thing",)
 
-Write: TypeAlias = Callable[[bytes], Awaitable[object]]
+_OF_REWARDS = ("jsonl", "trl")
+"""Forms that labels and discounts have to do with."""
 
 
-async def export_job(
+async def export_thing(
     request: Request,
-    job: str,
+    thing: str,
     *,
     form: str,
     out: Path | None,
     as_of: str | None,
     gamma: float,
 ) -> int:
-    """``trialog export``; gives the exit code."""
+    """``trialog export``: a job if there is one of that name, else a trial; gives the exit code."""
     moment = parse_as_of(as_of) if as_of else None
     if not valid_gamma(gamma):
         raise ConfigError(f"{gamma} can't discount; give a number above 0, up to 1", key="--gamma")
-    masked: Counter[str] = Counter()
-    exported = 0
-    async with opened(request, job) as session:
-        found = await job_trials(session.log, await session.job(job))
+    if form not in _OF_REWARDS:
+        given = {"--as-of": moment is not None, "--gamma": gamma != 1.0}
+        for key in (key for key, is_given in given.items() if is_given):
+            forms = ", ".join(_OF_REWARDS)
+            raise ConfigError(f"--format {form} has no use for it; {forms} have", key=key)
+
+    def tell(name: str, error: Exception) -> None:
+        request.terminal.message(f"error: {escaped(name)} is left out: {escaped(said(error))}")
+
+    async with opened(request, thing) as session:
+        selection = await _select(session, thing)
         if moment is not None:
-            await _known_in(session.log, found, moment)
-        tasks = await job_tasks(found.started.tasks, session.log.blobs) if form == "trl" else {}
-        async with _output(request, out) as write:
-            done = (await load_progress(session.log, found.started.job)).regrades
-            # What once stood is the same for ever, whatever is regraded since.
-            regrades = [one.id for one in done] if moment is None else []
-            for scheduled in found.trials:
-                exported += await _export(
-                    session.log, scheduled, form, moment, gamma, tasks, regrades, write, masked
-                )
-    left = ", ".join(f"{count} {reason}" for reason, count in sorted(masked.items()))
-    request.terminal.message(
-        f"{plural(exported, 'trial')} exported, {masked.total()} of them masked"
-        + (f" ({left})" if left else "")
-    )
-    return EXIT_OK
+            await _known_in(session, selection, moment)
+        async with to_stream(request, out) as write:
+            if form == "events":
+                written = await write_events(session.log, selection, write, tell)
+            else:
+                made = _form(form, selection, gamma)
+                written = await write_trials(session.log, selection, made, write, tell, moment)
+    what = "event" if form == "events" else "trial"
+    return _conclude(request.terminal, written, what, masks=form in _OF_REWARDS)
 
 
-async def _export(
-    log: EventLog, scheduled: TrialScheduled, form: str, moment: AsOf | None, gamma: float,
-    tasks: dict[str, JobTask | None], regrades: list[str], write: Write, masked: Counter[str],
-) -> bool:  # fmt: skip
-    """Export one trial; False where it has not begun."""
-    ledger = await read_ledger(log, scheduled.trial, moment)
-    if ledger is None:
-        return False
-    blobs = {ref.blob: await log.blobs.get(ref) for ref in trajectory_blobs(ledger.view)}
-    if form == "trl":
-        task = tasks.get(scheduled.slot.task)
-        instructions = task.data.instructions if task else ""
-        row = await to_thread.run_sync(
-            partial(
-                trl_row, ledger, blobs, instructions=instructions, gamma=gamma, regrades=regrades
-            )
-        )
-        made: list[Row | TrlRow] = [row]
-    else:
-        made = await to_thread.run_sync(
-            lambda: list(rows(ledger, blobs, gamma=gamma, regrades=regrades))
-        )
-    if (reason := made[-1].mask_reason) is not None:
-        masked[reason] += 1
-    await write(b"".join(map(line, made)))
-    return True
+def _form(form: str, selection: Selection, gamma: float) -> Form:
+    match form:
+        case "jsonl":
+            return Steps(gamma)
+        case "trl":
+            return Trl(gamma)
+        case "atif":
+            return Trajectories()
+        case "otel":
+            return Traces()
+        case _:
+            return TestReport(selection.name)
 
 
-async def _known_in(log: EventLog, found: JobTrials, moment: AsOf) -> None:
-    """Raise NotFound where no trial of the job has a label of that version."""
-    for scheduled in found.trials:
-        ledger = await read_ledger(log, scheduled.trial, None, every=True)
-        if ledger is not None:
-            try:
+async def _select(session: Session, thing: str) -> Selection:
+    name, is_job = await session.job_or_trial(thing)
+    return await (select_job if is_job else select_trial)(session.log, name)
+
+
+def _conclude(terminal: Terminal, written: Written, what: str, *, masks: bool) -> int:
+    told = f"{plural(written.count, what)} exported"
+    if masks:
+        why = ", ".join(f"{count} {reason}" for reason, count in sorted(written.masked.items()))
+        told += f", {written.masked.total()} of them masked" + (f" ({why})" if why else "")
+    if written.left_out:
+        told += f"; {written.left_out} left out"
+    terminal.message(told)
+    return EXIT_FAILED if written.left_out else EXIT_OK
+
+
+async def _known_in(session: Session, selection: Selection, moment: AsOf) -> None:
+    """Raise NotFound where no trial has a label of that version."""
+    for scheduled in selection.trials:
+        try:
+            ledger = await read_ledger(session.log, scheduled.trial, None, every=True)
+            if ledger is not None:
                 refuse_unknown(moment, ledger)
-            except NotFound:
-                continue
-            return
-    raise NotFound(f"no trial of job {found.started.job} has a label of {moment}")
-
-
-@asynccontextmanager
-async def _output(request: Request, out: Path | None) -> AsyncGenerator[Write]:
-    """Where an export goes: standard output, or a file that is whole or not there."""
-    if out is None:
-
-        async def printed(data: bytes) -> None:
-            request.terminal.raw(data.decode())
-
-        yield printed
-        return
-    target = Path(request.here, out)
-    part = target.with_name(f".{target.name}.part")
-    try:
-        async with await anyio.open_file(part, "wb") as file:
-            yield file.write
-        await to_thread.run_sync(os.replace, part, target)
-    except BaseException:
-        with anyio.CancelScope(shield=True):
-            await to_thread.run_sync(partial(part.unlink, missing_ok=True))
-        raise
+                return
+        except (NotFound, *UNREADABLE):
+            continue
+    what = "job" if selection.whole else "trial"
+    raise NotFound(f"no trial of {what} {selection.name} has a label of {moment}")

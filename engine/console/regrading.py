@@ -19,7 +19,7 @@ from ...projections.source import read_trial
 from ..errors import CommandRefused, ConfigError
 from ..job.config import JobConfig
 from ..job.services import Services
-from ..location import NotFound, job_started
+from ..location import job_started
 from ..regrade.progress import load_progress
 from ..regrade.report import Noted, RegradeOpened, RegradeReport, TrialRegraded
 from ..regrade.reverify import REASON, engine_given
@@ -96,18 +96,14 @@ async def _variables(request: Request, given: dict[str, Any]) -> Variables:
 
 async def _job_of(session: Session, thing: str) -> tuple[str, str | None]:
     """The job that is meant, and the trial when it is only one."""
-    try:
-        return await session.job(thing), None
-    except NotFound as no_job:
-        try:
-            trial = await session.trial(thing)
-        except NotFound as no_trial:
-            raise (no_trial if "fits" in str(no_trial) else no_job) from None
-    events = await read_trial(session.log, trial)
+    name, is_job = await session.job_or_trial(thing)
+    if is_job:
+        return name, None
+    events = await read_trial(session.log, name)
     first = decode(events[0])
     if isinstance(first, TrialStarted) and first.review is not None:
-        raise CommandRefused(f"{trial} is a reviewer's own run, which is not regraded")
-    return read_stored(trial, events).job, trial
+        raise CommandRefused(f"{name} is a reviewer's own run, which is not regraded")
+    return read_stored(name, events).job, name
 
 
 async def _regrade(

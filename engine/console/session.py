@@ -48,6 +48,16 @@ class Session(NamedTuple):
         """The name of the trial that the user named."""
         return await find_trial(self.log, self.place, text, self.request.here)
 
+    async def job_or_trial(self, text: str) -> tuple[str, bool]:
+        """The job of that name if there is one, else the trial; and whether it is a job."""
+        try:
+            return await self.job(text), True
+        except NotFound as no_job:
+            try:
+                return await self.trial(text), False
+            except NotFound as no_trial:
+                raise (no_trial if "fits" in str(no_trial) else no_job) from None
+
     def shown(self, path: Path) -> str:
         """A path for people: below the folder as it was given, else as seen from here."""
         given, here = self.request.jobs_folder or self.request.log, self.request.here

@@ -15,7 +15,7 @@ from ...events.errors import LogCorrupt
 from ...events.kinds import JobCancelled, JobFinished, JobInterrupted, JobResumed, JobStarted
 from ...events.values import unescape
 from ..job.lock import is_owned
-from ..location import NotFound, job_folder, job_started
+from ..location import job_folder, job_started
 from .failure import EXIT_FAILED, EXIT_OK
 from .kept import kept_trials
 from .lines import labels, summary_lines, trial_line, warning_lines
@@ -33,16 +33,8 @@ __all__ = ("list_jobs", "show_thing")
 async def show_thing(request: Request, thing: str) -> int:
     """``trialog show``: a job if there is one of that name, else a trial."""
     async with opened(request, thing) as session:
-        try:
-            job = await session.job(thing)
-        except NotFound as no_job:
-            try:
-                trial = await session.trial(thing)
-            except NotFound as no_trial:
-                raise (no_trial if "fits" in str(no_trial) else no_job) from None
-            await show_trial(session, trial)
-        else:
-            await _show_job(session, job)
+        name, is_job = await session.job_or_trial(thing)
+        await (_show_job if is_job else show_trial)(session, name)
     return 0
 
 

@@ -77,10 +77,14 @@ class LayoutName(StrEnum):
 
 
 class ExportFormat(StrEnum):
-    """What training data looks like."""
+    """What an export is for."""
 
     jsonl = "jsonl"
     trl = "trl"
+    atif = "atif"
+    events = "events"
+    otel = "otel"
+    junit = "junit"
 
 
 Texts: TypeAlias = list[str] | None

@@ -15,7 +15,7 @@ from helpers.desk import JUDGE, PERSON, change, write_desk
 from helpers.judges import Endpoint, completion
 from helpers.judges import said as said_by_judge
 from trialog.engine.console.agreement import show_agreement
-from trialog.engine.console.exporting import export_job
+from trialog.engine.console.exporting import export_thing
 from trialog.engine.console.label_report import DIFFERENCES_SHOWN
 from trialog.engine.console.labels import apply_labels, try_labels
 from trialog.engine.console.regrading import regrade_thing
@@ -407,7 +407,7 @@ async def test_rewards_of_a_trial(desk: Desk) -> None:
 async def exported(desk: Desk, **changes: Any) -> Said:
     """`trialog export`."""
     known = {"form": "jsonl", "out": None, "as_of": None, "gamma": 1.0}
-    return await desk.say(export_job, desk.job, **(known | changes))
+    return await desk.say(export_thing, desk.job, **(known | changes))
 
 
 async def test_training_data(desk: Desk, tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""A job's trials in forms that other programs read."""

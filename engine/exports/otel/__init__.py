@@ -1,0 +1,1 @@
+"""Traces: a trial as OpenTelemetry's OTLP has it in JSON."""

@@ -1,0 +1,119 @@
+"""`trialog export` over a project that was run for real."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from junitparser import JUnitXml
+
+from helpers.at_desk import Desk, Said
+from trialog.engine.console.exporting import export_thing
+from trialog.engine.errors import ConfigError
+from trialog.engine.location import NotFound
+
+FORMS = ["jsonl", "trl", "atif", "events", "otel", "junit"]
+
+
+async def exported(desk: Desk, form: str, thing: str | None = None, **changes: Any) -> Said:
+    """`trialog export`."""
+    known = {"out": None, "as_of": None, "gamma": 1.0}
+    return await desk.say(export_thing, thing or desk.job, form=form, **(known | changes))
+
+
+@pytest.mark.parametrize("form", FORMS)
+async def test_a_file_has_what_would_be_printed(desk: Desk, tmp_path: Path, form: str) -> None:
+    """The same bytes go to standard output and to a file, each time; nothing else is left."""
+    said = await exported(desk, form)
+    await exported(desk, form, out=tmp_path / "export")
+
+    assert 0 == said.code
+    assert said.out
+    assert said.out.encode() == (tmp_path / "export").read_bytes()
+    assert said.out == (await exported(desk, form)).out
+    assert [] == list(tmp_path.glob(".*.part"))
+
+
+@pytest.mark.parametrize("form", FORMS)
+async def test_one_trial(desk: Desk, form: str) -> None:
+    """A trial alone is exported as it is in its job's export."""
+    (_, second) = await desk.trials()
+
+    whole, one = await exported(desk, form), await exported(desk, form, second)
+
+    assert ("events" if form == "events" else "1 trial") in one.err
+    if form != "junit":
+        assert whole.out.endswith(one.out)
+        assert whole.out != one.out
+    with pytest.raises(NotFound, match="no job 'nothing'"):
+        await exported(desk, form, "nothing")
+
+
+async def test_a_trajectory_is_a_document(desk: Desk) -> None:
+    """Of one trial the output is its trajectory.json but for the line breaks."""
+    (trial, _) = await desk.trials()
+
+    said = await exported(desk, "atif", trial)
+
+    assert json.loads(desk.file(trial, "trajectory.json")) == json.loads(said.out)
+
+
+async def test_all_events_of_a_job(desk: Desk) -> None:
+    """The job's own events come first, then all of each trial's."""
+    said = await exported(desk, "events")
+
+    streams = list(dict.fromkeys(event["stream"] for event in said.objects))
+    assert [f"job/{desk.job}", *(f"trial/{name}" for name in await desk.trials())] == streams
+    for name in await desk.trials():
+        written = [e["id"] for e in said.objects if e["stream"] == f"trial/{name}"]
+        assert written == [event.id for event in await desk.events(name)]
+    assert f"{len(said.objects)} events exported" in said.err
+
+
+async def test_a_report_of_a_job(desk: Desk) -> None:
+    """A suite for the task, a case for each attempt."""
+    found = JUnitXml.fromstring((await exported(desk, "junit")).out.encode())
+
+    (suite,) = found
+    assert [("count", "steady attempt 1"), ("count", "steady attempt 2")] == [
+        (case.classname, case.name) for case in suite
+    ]
+
+
+async def test_options_that_mean_nothing_are_refused(desk: Desk) -> None:
+    """Discounts and versions of labels have to do with training data alone."""
+    with pytest.raises(ConfigError, match="--gamma: --format otel has no use for it; jsonl"):
+        await exported(desk, "otel", gamma=0.5)
+    with pytest.raises(ConfigError, match="--as-of"):
+        await exported(desk, "events", as_of="exact@0.1.0")
+
+
+@pytest.mark.parametrize(("form", "lines"), [("jsonl", 5), ("atif", 1), ("otel", 1), ("junit", 0)])
+async def test_a_trial_that_can_not_be_read_is_told(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, form: str, lines: int
+) -> None:
+    """It is named and left out, the others are written, and the exit code is 1; a report has it as
+    an error."""
+    from trialog.engine.exports import reading
+    from trialog.events.errors import BlobMissing
+
+    real, (lost, _) = reading.read_trial, await desk.trials()
+
+    async def fails(log: Any, trial: str) -> Any:
+        if trial == lost:
+            raise BlobMissing("sha256:0", "the store")
+        return await real(log, trial)
+
+    monkeypatch.setattr(reading, "read_trial", fails)
+    said = await exported(desk, form)
+
+    assert 1 == said.code
+    assert f"error: {lost} is left out: blob sha256:0 is missing from the store\n" in said.err
+    assert "1 trial exported" in said.err
+    assert "1 left out" in said.err
+    if form == "junit":
+        assert 1 == JUnitXml.fromstring(said.out.encode()).errors
+    else:
+        assert lines == len(said.objects)
