@@ -168,16 +168,17 @@ class Writer:
         if self._untold is not None:
             batch, outcomes = self._untold
             self._untold = None
-            busy = bool(self._telling)
             self._telling.extend(zip(batch.appends, outcomes, strict=True))
             for put in batch.blobs:
                 put.succeed(True)
             self._committed()
-            if not busy:
-                self._tell_some()
+            self._tell_some()
 
     def _tell_some(self, most: int = TOLD_AT_ONCE) -> None:
-        """Tell the next of them, and the others when the loop has looked at all else."""
+        """Tell the next of them, and the others when the loop has looked at all else.
+
+        Where a batch comes before the last one is told, both go on telling: so none piles up.
+        """
         for _ in range(min(most, len(self._telling))):
             append, outcome = self._telling.popleft()
             if isinstance(outcome, LogError):
