@@ -9,21 +9,13 @@ from typing import Any
 import anyio
 import msgspec
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
-from msgspec.structs import replace
 
-from ....events.kinds import AgentMessage, ModelCalled
-from ....events.kinds.parts import RequestDifference, Usage
-from ....events.log import BlobStore
-from ....events.values import INLINE_LIMIT, Json, as_json, escape
-from ...stored import store_text
-from ..client import SHOWN, CallFailed, Failure, failure_of
-from ..prices import with_cost
-from ..usage import read_usage
+from ..client import SHOWN, CallFailed, failure_of
 from .http import BadRequest, ClientConnection, ClientGone
-from .loose import as_object, as_text
+from .loose import as_object
 from .routes import Route, Target, error_body, error_event, error_in
-from .said import said_in
 from .streams import EventReader, assembler, data_of
+from .telling import CallRecord, Failed
 from .trial import TrialCalls
 from .upstream import ANSWER_CAP, Answer, Ask, Downstream
 from .wanted import Wanted, apart, decoded
@@ -32,20 +24,6 @@ TIMEOUT = "timeout"
 
 NO_MORE = {"x-should-retry": "false"}
 """Tells clients that another try is no use: what may help was tried already, or nothing can."""
-
-
-def _escaped(value: Any) -> tuple[Any, bytes]:
-    return as_json(escape(value))
-
-
-class Failed(msgspec.Struct, frozen=True, kw_only=True):
-    """Why there is no answer, or only a part of one; as in ModelCalled."""
-
-    error: str
-    failure: Failure = "unreachable"
-    status: int | None = None
-    code: str | None = None
-    difference: RequestDifference | None = None
 
 
 class PassedCall:
@@ -65,9 +43,7 @@ class PassedCall:
         self._target = target
         self._headers = headers
         self._wanted = wanted
-        self._turn: int | None = None
-        self._started_at = trial.clock.now()
-        self._begun = trial.clock.monotonic()
+        self._record = CallRecord(trial, target, wanted)
         self._reader = EventReader()
         self._whole = assembler(self._route.form)
         self._seen = 0
@@ -75,13 +51,8 @@ class PassedCall:
         """The end of a stream, which is told only when the call is in the log."""
         self._over = False
         self._streaming = False
-        self._recorded = False
-        self._complete = False
-        """It is recorded as a whole answer."""
         self._cut = "the call was cut off"
         """Why, if it is."""
-        self._retries = 0
-        self._replayed: str | None = None
         self._send: MemoryObjectSendStream[bytes]
         self._take: MemoryObjectReceiveStream[bytes]
         self._send, self._take = anyio.create_memory_object_stream[bytes](float("inf"))
@@ -92,8 +63,6 @@ class PassedCall:
 
     async def run(self) -> None:
         """Pass it on and answer the client; recorded whatever becomes of it."""
-        if self._route.purpose == "agent":
-            self._turn = self._trial.meter.begin()
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._watch_client, tasks.cancel_scope)
@@ -101,7 +70,7 @@ class PassedCall:
                 tasks.cancel_scope.cancel()
         finally:
             with anyio.CancelScope(shield=True):
-                await self._record(None, Failed(error=self._cut, failure="cut_off"))
+                await self._tell(Failed(error=self._cut, failure="cut_off"))
             self._send.close()
             self._take.close()
 
@@ -121,9 +90,8 @@ class PassedCall:
         try:
             answer = await self._ask(Downstream(begin, self._piece))
         except CallFailed as error:
-            self._retries, self._replayed = error.retries, error.replayed
-            await self._record(
-                None,
+            self._record.retries, self._record.replayed = error.retries, error.replayed
+            await self._tell(
                 Failed(
                     error=str(error),
                     failure=error.failure,
@@ -135,18 +103,23 @@ class PassedCall:
             )
             await self._fail(504 if error.code == TIMEOUT else 502, str(error))
         else:
-            self._retries, self._replayed = answer.retries, answer.replayed
+            self._record.retries, self._record.replayed = answer.retries, answer.replayed
             if not self._streaming:
                 await self._pass_back(answer)
                 return
             if rest := self._reader.rest():
                 self._event(rest)
-            await self._record(self._whole.whole(), self._broken())
+            await self._tell(self._broken())
             for event in self._held:
                 self._send.send_nowait(event)
         if self._streaming:
             self._send.close()
             await written.wait()
+
+    async def _tell(self, failed: Failed | None, *, accepted: bool = True) -> None:
+        """Tell of the call with what has come of a stream, if it is one."""
+        response = self._whole.whole() if self._streaming else None
+        await self._record.tell(response, failed, size=self._seen, accepted=accepted)
 
     def _broken(self) -> Failed | None:
         """Why a stream that has ended is no whole answer."""
@@ -201,7 +174,8 @@ class PassedCall:
                 error=f"{what}: {message[:SHOWN]}" if message else what,
                 failure=failure, status=answer.status, code=code,
             )  # fmt: skip
-        await self._record(response, failed, accepted=answer.status < 300)
+        accepted = answer.status < 300
+        await self._record.tell(response, failed, size=self._seen, accepted=accepted)
         headers = {**answer.headers, **(NO_MORE if answer.status >= 400 else {})}
         try:
             await self._client.respond(answer.status, answer.body, headers)
@@ -270,7 +244,7 @@ class PassedCall:
                 together = data + b"".join(self._waiting())
                 if together:
                     await self._client.send(together)
-            if self._complete:
+            if self._record.complete:
                 await self._client.end()
         except ClientGone as gone:
             self._cut = str(gone)
@@ -283,84 +257,3 @@ class PassedCall:
         with suppress(anyio.WouldBlock, anyio.EndOfStream):
             while True:
                 yield self._take.receive_nowait()
-
-    # Events
-
-    async def _record(self, response: Any, failed: Failed | None, *, accepted: bool = True) -> None:
-        """Tell of the call, once. One that the endpoint accepted counts, whatever came of it."""
-        if self._recorded:
-            return
-        self._recorded = True
-        trial = self._trial
-        if response is None and self._streaming:
-            response = self._whole.whole()
-        differs = failed is not None and failed.failure == "differs"
-        usage = Usage(model_calls=0) if differs else self._usage(response)
-        if accepted and usage.model_calls:
-            trial.meter.count(usage)
-        if self._replayed is not None:  # nothing was paid
-            usage = replace(usage, cost_usd=0.0)
-        wanted = self._wanted
-        request = {"path": self._target.path} if wanted is None else wanted.request
-        kept = request if wanted is None else trial.conversations.new_in(request)
-        with anyio.CancelScope(shield=True):  # what was paid for is recorded
-            event = trial.emit(
-                ModelCalled(
-                    model=trial.model if wanted is None else wanted.model,
-                    model_reported=_reported(response),
-                    endpoint=trial.upstream.shown(self._route.api),
-                    request=await stored(kept, trial.blobs, 0 if wanted is None else wanted.size),
-                    response=None
-                    if response is None
-                    else await stored(response, trial.blobs, self._seen),
-                    error=None if failed is None else await store_text(failed.error, trial.blobs),
-                    usage=usage,
-                    started_at=self._started_at,
-                    latency=round(trial.clock.monotonic() - self._begun, 6),
-                    retries=self._retries,
-                    turn=self._turn,
-                    purpose=self._route.purpose,
-                    failure=None if failed is None else failed.failure,
-                    status=None if failed is None else failed.status,
-                    code=None if failed is None else failed.code,
-                    form=self._route.form,
-                    replayed=self._replayed,
-                    difference=None if failed is None else failed.difference,
-                )
-            )
-            if wanted is not None:
-                trial.conversations.recorded(event, request)
-            if failed is None and self._turn is not None:
-                await self._say(response, event)
-        self._complete = failed is None
-        if differs:
-            trial.stop()  # it is told, and nothing can follow
-
-    async def _say(self, response: Any, event: str) -> None:
-        text, thought = said_in(self._route.form, response)
-        if not text and not thought:
-            return
-        blobs = self._trial.blobs
-        self._trial.emit(
-            AgentMessage(
-                role="assistant", text=await store_text(text, blobs),
-                reasoning=await store_text(thought, blobs) if thought else None,
-                turn=self._turn, model_call=event,
-            )
-        )  # fmt: skip
-
-    def _usage(self, response: Any) -> Usage:
-        if self._wanted is None or self._route.form == "count_tokens":
-            return Usage(model_calls=0)
-        said = read_usage(as_object(response).get("usage"))
-        return with_cost(said, self._trial.models.price(self._wanted.model))
-
-
-def _reported(response: Any) -> str | None:
-    return as_text(as_object(response).get("model")) or None
-
-
-async def stored(value: Any, blobs: BlobStore, size: int) -> Json:
-    """As `store_json`; `size` is about that of the value."""
-    escaped, encoded = await apart(size, _escaped, value)
-    return escaped if len(encoded) <= INLINE_LIMIT else await blobs.put(encoded)

@@ -19,9 +19,10 @@ from ....events.kinds.parts import Usage
 from ...errors import log_error_in
 from ...sandbox.protocol import Listener, Sandbox
 from ..endpoint import Api
-from .calls import NO_MORE, PassedCall, stored
+from .calls import NO_MORE, PassedCall
 from .http import BadRequest, ClientConnection, ClientGone, Head
 from .routes import PASSED_ON, VERSION, Target, api_of, error_body, find, key_in
+from .telling import stored
 from .trial import TrialCalls
 from .wanted import Wanted, read_wanted
 
