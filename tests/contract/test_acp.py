@@ -140,8 +140,8 @@ async def test_nothing_of_it_is_left(acp: Acp) -> None:
 @pytest.mark.parametrize(
     ("work", "settings", "ended_by"),
     [
-        ("say('x'); time.sleep(600)", "agent.timeout_sec = 2", "agent_timeout"),
-        ("say('x'); time.sleep(600)", "agent.idle_timeout_sec = 2", "idle_timeout"),
+        ("say('x'); time.sleep(600)", "agent.timeout_sec = 6", "agent_timeout"),
+        ("say('x'); time.sleep(600)", "agent.idle_timeout_sec = 5", "idle_timeout"),
         ("say('x'); os.kill(os.getpid(), 9)", "", "agent_exit"),
         ("say('x'); raw(b'{' * (33 * 2**20)); time.sleep(600)", "", "agent_exit"),
         ("say('x'); subprocess.run('kill -9 -1', shell=True)", "", "agent_exit"),
