@@ -12,6 +12,8 @@ Ratios are seconds a trial over the floor's seconds a start; less is better.
 from __future__ import annotations
 
 import argparse
+import atexit
+import functools
 import json
 import os
 import shutil
@@ -162,9 +164,18 @@ def in_parallel(at_once: int, times: int, *words: str) -> None:
         list(pool.map(lambda _: run(*words), range(times)))
 
 
+@functools.cache
+def compiled() -> dict[str, str]:
+    """Where Python keeps compiled modules meanwhile: an installed program has them as well."""
+    folder = tempfile.mkdtemp(prefix="trialog-bench-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return {"PYTHONPYCACHEPREFIX": folder}
+
+
 def run(*words: str, environment: dict[str, str] | None = None) -> None:
     """Run a command; its failure ends the benchmark with what it said."""
-    environment = os.environ | (environment or {})
+    environment = os.environ | compiled() | (environment or {})
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
     if done.returncode != 0:
         sys.exit(f"{' '.join(words)} failed:\n{done.stdout}{done.stderr}")
