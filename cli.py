@@ -523,6 +523,23 @@ def exec_(
     return _await(run_in_kept, _request(False, verbose, log), trial, command)
 
 
+@app.command("import")
+def import_(
+    path: Annotated[
+        str,
+        typer.Argument(metavar="PATH", help="A job folder, a log, or a folder of .eval logs."),
+    ],
+    jobs_dir: JobsDir = None,
+    log: Log = None,
+    json: Json = False,
+    verbose: Verbose = 0,
+) -> int:
+    """Read a job that Harbor or Inspect AI ran into the log; the same again adds nothing."""
+    from .engine.console.importing import import_jobs
+
+    return _await(import_jobs, _request(json, verbose, log, jobs_dir), path)
+
+
 @app.command()
 def explain(
     category: Annotated[

@@ -16,6 +16,10 @@ class Code(NamedTuple):
 
 
 WARNINGS: dict[str, Code] = {
+    "imported_unreadable": Code(
+        "A file of an imported trial's is not as its system writes it; it was kept, but not read.",
+        "Read the file itself: its blob is named in the trial's first event.",
+    ),
     "reward_missing": Code(
         "The test script wrote no reward file that could be used.",
         "Read verifier/test-stdout.txt; the test should write a reward on every path.",
@@ -300,6 +304,17 @@ CATEGORIES: dict[str, Category] = {
         "What a reviewer is shown could not be made so that the reviewer can't change it.",
         "Run the review as root, or on Docker.",
         "infrastructure",
+    ),
+    "imported_error": Category(
+        "The trial ended with an error in the system that it was imported from.",
+        "Read the error with `trialog show TRIAL`; only that system can run the trial again.",
+        "agent",
+    ),
+    "imported_unscored": Category(
+        "The records of an imported trial have no score, or none that is a single number.",
+        "Read what they have with `trialog show TRIAL`; score the trial in the system that ran "
+        "it, and import the job again.",
+        "verifier",
     ),
     "agent_install_failed": Category(
         "The agent's `install` command ended with a non-zero exit code, so it never got to work.",

@@ -36,6 +36,11 @@ def seconds(value: float | None) -> float | None:
     return None if value is None else round(value, 6)
 
 
+def known_seconds(value: float, untimed: bool) -> float | None:
+    """An event's duration, null where the event says that it is not known."""
+    return None if untimed else seconds(value)
+
+
 def total(values: Iterable[float]) -> float | None:
     """The exactly rounded sum; null when no float can hold it.
 

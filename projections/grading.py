@@ -8,7 +8,7 @@ import msgspec
 
 from ..events.kinds.parts import Criterion, Usage
 from ..events.values import Json, Text
-from .document import seconds
+from .document import known_seconds
 from .texts import score_names
 from .trial import Grading, TrialView, with_line
 from .usage import UsageTotal, usage_total
@@ -35,7 +35,8 @@ class VerifierResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     name: str
     kind: str
     version: str | None
-    digest: str
+    digest: str | None
+    """Null where it is not known, as of an imported trial's."""
     weight: float
     score: float | None = None
     scores: dict[str, float] = {}
@@ -68,7 +69,7 @@ def _result(name: str, part: Grading) -> VerifierResult | None:
             name=name,
             kind="human",
             version=asked.version,
-            digest=asked.digest,
+            digest=asked.digest or None,
             weight=asked.weight,
             score=given.score if given else None,
             criteria=criterion_results(given.criteria) if given else [],
@@ -79,7 +80,7 @@ def _result(name: str, part: Grading) -> VerifierResult | None:
             name=name,
             kind=scored.verifier_kind,
             version=scored.version,
-            digest=scored.digest,
+            digest=scored.digest or None,
             weight=scored.weight,
             score=None if scored.missing else scored.score,
             scores=score_names(scored.scores),
@@ -94,7 +95,7 @@ def _result(name: str, part: Grading) -> VerifierResult | None:
             live_state=scored.live_state or part.live,
             exit_code=scored.exit_code,
             sandbox_mode=scored.sandbox_mode,
-            duration_sec=seconds(scored.duration),
+            duration_sec=known_seconds(scored.duration, scored.untimed),
             error=NO_REWARD if scored.missing else None,
             error_category=NO_REWARD_CATEGORY if scored.missing else None,
         )
@@ -103,14 +104,14 @@ def _result(name: str, part: Grading) -> VerifierResult | None:
             name=name,
             kind=failed.verifier_kind,
             version=failed.version,
-            digest=failed.digest,
+            digest=failed.digest or None,
             weight=failed.weight,
             model=failed.model,
             usage=_usage(part, failed.usage),
             live_state=part.live,
             exit_code=failed.exit_code,
             sandbox_mode=failed.sandbox_mode,
-            duration_sec=seconds(failed.duration),
+            duration_sec=known_seconds(failed.duration, failed.untimed),
             error=with_line(failed.error, failed.line),
             error_category=failed.category,
         )
@@ -119,7 +120,7 @@ def _result(name: str, part: Grading) -> VerifierResult | None:
             name=name,
             kind=started.verifier_kind,
             version=started.version,
-            digest=started.digest,
+            digest=started.digest or None,
             weight=started.weight,
             model=started.model,
             usage=_usage(part, None),

@@ -17,6 +17,7 @@ from ..events.kinds import (
     TrialUnscored,
 )
 from ..events.kinds.parts import Continues, Replays
+from ..events.kinds.trial import ImportedTrial
 from ..events.values import Json, Text
 from .document import total, total_seconds
 from .grading import NO_REWARD, NO_REWARD_CATEGORY, VerifierResult, verifier_results
@@ -127,6 +128,14 @@ class Replay(msgspec.Struct, frozen=True, gc=False):
     difference: FirstDifference | None
 
 
+class Imported(msgspec.Struct, frozen=True, gc=False):
+    """Another system ran the trial: which, and what the trial is called there."""
+
+    system: str
+    name: str
+    path: str
+
+
 class Result(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """result.json; docs/files.md explains every field."""
 
@@ -162,7 +171,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     verifier_error_category: str | None
     warnings: list[Warned]
     tamper: list[Tampered]
-    task_digest: str
+    task_digest: str | None
     sandbox: SandboxUsed | None
     workspace: SavedWorkspace | None
     artifacts: list[SavedArtifact]
@@ -173,6 +182,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     log: LogPlace
     replay: Replay | msgspec.UnsetType = msgspec.UNSET
     """Only there for a trial that replays another."""
+    imported: Imported | msgspec.UnsetType = msgspec.UNSET
+    """Only there for a trial that another system ran."""
 
 
 def result(view: TrialView) -> Result | None:
@@ -228,7 +239,7 @@ def result(view: TrialView) -> Result | None:
         verifier_error_category=verifier_error_category,
         warnings=[Warned(warning.code, warning.message) for warning in view.warnings],
         tamper=[Tampered(found.path, found.sha256, found.what) for found in view.tamper],
-        task_digest=started.task_digest,
+        task_digest=started.task_digest or None,
         sandbox=_sandbox(view, graded),
         workspace=_workspace(view),
         artifacts=[
@@ -241,7 +252,12 @@ def result(view: TrialView) -> Result | None:
         continues=_continues(started.continues),
         log=LogPlace(finish.stream, finish.version, finish.hash),
         replay=msgspec.UNSET if started.replays is None else _replay(started.replays, view),
+        imported=msgspec.UNSET if started.imported is None else _imported(started.imported),
     )
+
+
+def _imported(of: ImportedTrial) -> Imported:
+    return Imported(of.system, of.name, of.path)
 
 
 def _replay(of: Replays, view: TrialView) -> Replay:

@@ -15,7 +15,7 @@ from ..events.errors import LogCorrupt
 from ..events.kinds import ActionTaken, EnvironmentReset, StepRewarded, StepRewardFailed
 from ..events.kinds.parts import StateChange
 from ..events.values import BlobRef, Json, Text
-from .document import compact, line, seconds
+from .document import compact, known_seconds, line
 from .patch import PatchError, apply_patch
 from .texts import reference
 from .trial import TrialView, with_line
@@ -43,7 +43,7 @@ class StepLine(msgspec.Struct, frozen=True, gc=False):
     previous_state: msgspec.Raw | None
     current_state: msgspec.Raw | None
     rewards: Sequence[StepReward]
-    started_at: str
+    started_at: str | None
     duration_sec: float | None
 
 
@@ -78,8 +78,8 @@ def steps(view: TrialView, blobs: Mapping[str, bytes]) -> bytes:
                             previous_raw,
                             current.raw if current else None,
                             rewards.get(event.id, ()),
-                            step.started_at,
-                            seconds(step.duration),
+                            step.started_at or None,
+                            known_seconds(step.duration, step.untimed),
                         )
                     )
                 )

@@ -95,6 +95,17 @@ class Groups(msgspec.Struct, frozen=True, gc=False):
     model: dict[str, Figures]
 
 
+class ImportedFrom(msgspec.Struct, frozen=True, gc=False):
+    """Another system ran the job."""
+
+    system: str
+    version: str | None
+    name: str
+    digest: str
+    left_out: int
+    """How many files and trials were left out; `trialog show` lists them."""
+
+
 class Summary(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """summary.json; docs/files.md explains every field."""
 
@@ -114,6 +125,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     wall_seconds: float | None
     replays: str | msgspec.UnsetType = msgspec.UNSET
     """Only there for a job whose models were answered by another one's record."""
+    imported: ImportedFrom | msgspec.UnsetType = msgspec.UNSET
+    """Only there for a job that another system ran."""
 
 
 class TrialSum(msgspec.Struct, frozen=True, gc=False):
@@ -282,6 +295,7 @@ class SummaryFold:
             ]),
             wall_seconds=self._sessions.wall_seconds(),
             replays=self.started.replays or msgspec.UNSET,
+            imported=_imported(self.started),
         )  # fmt: skip
 
     def regrade_summary(self) -> RegradeSummary | None:
@@ -370,6 +384,13 @@ class SummaryFold:
             name: figures(groups[name], len(groups[name]), given_up=self._cancelled)
             for name in sorted(groups)
         }
+
+
+def _imported(started: JobStarted) -> ImportedFrom | msgspec.UnsetType:
+    of = started.imported
+    if of is None:
+        return msgspec.UNSET
+    return ImportedFrom(of.system, of.version, of.name, of.digest, len(of.skipped))
 
 
 def _of_the_run(

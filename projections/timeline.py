@@ -8,7 +8,9 @@ from ..events import kinds
 from ..events.codec import decode
 from ..events.envelope import RecordedEvent
 from ..events.errors import LogCorrupt, UnknownEvent
+from ..events.kinds.job import ImportedJob
 from ..events.kinds.parts import Install, Output, Slot, Target, Usage
+from ..events.kinds.trial import ImportedTrial
 from ..events.values import Json, Text
 from .document import compact
 from .texts import reference
@@ -36,6 +38,7 @@ def describe(event: kinds.Event) -> str:
             return (
                 f"job {event.job} began: {_n(event.slots, 'slot')}, {_n(len(event.tasks), 'task')}"
                 + (f", models answered from job {event.replays}" if event.replays else "")
+                + _imported(event.imported)
             )
         case kinds.TrialScheduled():
             why = _because(event.reason)
@@ -77,7 +80,8 @@ def describe(event: kinds.Event) -> str:
         case kinds.TrialStarted():
             after = f", going on from {event.continues.stream}" if event.continues else ""
             replayed = f", replaying trial {event.replays.trial}" if event.replays else ""
-            return f"{_slot(event.slot)}, execution {event.execution}{after}{replayed}"
+            imported = _imported(event.imported)
+            return f"{_slot(event.slot)}, execution {event.execution}{after}{replayed}{imported}"
         case kinds.SandboxStarted():
             image = event.image or "the host's system"
             return (
@@ -153,7 +157,7 @@ def describe(event: kinds.Event) -> str:
         case kinds.ModelCalled():
             used = event.usage
             tokens = f"{_known(used.input_tokens)} tokens in, {_known(used.output_tokens)} out"
-            took = "from the record" if event.replayed else _time(event.latency)
+            took = "from the record" if event.replayed else _time(event.latency, event.untimed)
             return f"{event.model}: {tokens}, {took}{_failed(event.error)}"
         case kinds.AgentMessage():
             return f"{event.role}: {shown(event.text)}"
@@ -168,11 +172,12 @@ def describe(event: kinds.Event) -> str:
         case kinds.AgentFinished():
             code = "" if event.exit_code is None else f", exit code {event.exit_code}"
             return (
-                f"{event.ended_by}{code} after {_time(event.duration)}"
+                f"{event.ended_by}{code} after {_time(event.duration, event.untimed)}"
                 f"{_printed(event.output)}{_said_used(event.reported_usage)}{_failed(event.error)}"
             )
         case kinds.AgentFailed():
-            return f"({event.category}) after {_time(event.duration)}: {shown(event.error)}"
+            time = _time(event.duration, event.untimed)
+            return f"({event.category}) after {time}: {shown(event.error)}"
         case kinds.VerifierStarted():
             version = f" {event.version}" if event.version else ""
             return f"{event.verifier}{version} ({event.verifier_kind})"
@@ -185,8 +190,9 @@ def describe(event: kinds.Event) -> str:
         case kinds.VerifierScored():
             given = " (given by the engine)" if event.source == "engine" else ""
             code = "" if event.exit_code is None else f", exit code {event.exit_code}"
+            time = _time(event.duration, event.untimed)
             return (
-                f"{event.verifier} gave {event.score}{given}{code} after {_time(event.duration)}"
+                f"{event.verifier} gave {event.score}{given}{code} after {time}"
                 f"{_printed(event.output)}"
             )
         case kinds.VerifierFailed():
@@ -244,6 +250,10 @@ def _slot(slot: Slot) -> str:
     return f"{slot.task} by {slot.agent}{model}, attempt {slot.attempt}"
 
 
+def _imported(of: ImportedJob | ImportedTrial | None) -> str:
+    return f", imported from {of.system}: {of.name}" if of else ""
+
+
 def _target(target: Target) -> str:
     return f"{target.target} {target.event_id}"
 
@@ -292,5 +302,5 @@ def _known(number: int | None) -> str:
     return "?" if number is None else str(number)
 
 
-def _time(seconds: float) -> str:
-    return f"{seconds:.1f} s"
+def _time(seconds: float, untimed: bool = False) -> str:
+    return "a time not known" if untimed else f"{seconds:.1f} s"

@@ -13,7 +13,7 @@ import msgspec
 
 from ..events.kinds import ActionTaken, AgentMessage, EnvironmentReset, ModelCalled
 from ..events.values import BlobRef, Json, Text
-from .document import compact, document, seconds
+from .document import compact, document, known_seconds
 from .observed import Recorded, observed, observed_blobs
 from .result import answer
 from .texts import full_text, full_value, reference
@@ -182,7 +182,7 @@ class _Steps:
     def add(
         self, source: Literal["system", "user", "agent"], message: str, at: str | None
     ) -> AtifStep:
-        step = AtifStep(len(self.steps) + 1, source, message, at)
+        step = AtifStep(len(self.steps) + 1, source, message, at or None)
         self.steps.append(step)
         self._turn = None
         return step
@@ -236,7 +236,7 @@ class _Steps:
                 _arguments(given),
                 {
                     "app": action.app,
-                    "duration_sec": seconds(action.duration),
+                    "duration_sec": known_seconds(action.duration, action.untimed),
                     "event_id": event_id,
                     "observed_by": action.observed_by,
                 },

@@ -331,10 +331,12 @@ class TrialFold:
                 self._episode_end = payload
             case AgentFinished() | AgentFailed():
                 self._agent_end = payload
-                self._agent.append(payload.duration)
+                if not payload.untimed:
+                    self._agent.append(payload.duration)
             case ArtifactsSaved():
                 self._artifacts = payload
-                self._save.append(payload.duration)
+                if not payload.untimed:
+                    self._save.append(payload.duration)
             case WorkspaceSaved():
                 self._workspace = payload
                 self._save.append(payload.duration)
@@ -347,12 +349,12 @@ class TrialFold:
                 self._grade(payload.verifier, samples=(*samples, payload.usage))
             case VerifierScored():
                 self._grade(payload.verifier, scored=payload, failed=None)
-                self._verifier.append(payload.duration)
+                self._verified(payload)
                 self._enter(event, payload)
             case VerifierFailed():
                 self._grade(payload.verifier, failed=payload, scored=None)
                 self._difference = self._difference or payload.difference
-                self._verifier.append(payload.duration)
+                self._verified(payload)
             case HumanReviewRequested():
                 self._grade(payload.verifier, requested=payload)
             case HumanReviewSubmitted():
@@ -402,6 +404,10 @@ class TrialFold:
         if payload.build_seconds is not None:
             self._build.append(payload.build_seconds)
         self._start.append(payload.start_seconds)
+
+    def _verified(self, payload: VerifierScored | VerifierFailed) -> None:
+        if not payload.untimed:
+            self._verifier.append(payload.duration)
 
     def _grade(self, verifier: str, **known: object) -> None:
         before = self._grading.get(verifier, Grading())

@@ -45,6 +45,9 @@ _PHRASES = {
 }
 
 
+_NEXT = "      next: "
+
+
 def trial_line(trial: TrialEnded, label: str = "") -> str:
     """``[PASS] half-life (reward=1.00, tools=0)``, and what tells it from others of its task."""
     tail = f" {label}" if label else ""
@@ -110,12 +113,19 @@ def summary_lines(
     return [
         summary_line(summary, word=word, idle_timeouts=tally.idle_timeouts),
         outcome_line(summary),
-        *unscored_lines(tally.not_scored, folder),
-        *errored_lines(tally.not_scored, folder),
+        *_with_advice(unscored_lines(tally.not_scored, folder), summary),
+        *_with_advice(errored_lines(tally.not_scored, folder), summary),
         *(line for line in told if line is not None),
         *tally.hook_errors.lines(),
         interval_line(summary),
     ]
+
+
+def _with_advice(lines: list[str], summary: Mapping[str, Any]) -> list[str]:
+    """All of them; without what to do next for a job that another system ran."""
+    if "imported" not in summary:
+        return lines
+    return [line for line in lines if not line.startswith(_NEXT)]
 
 
 def summary_line(summary: Mapping[str, Any], *, word: str, idle_timeouts: int) -> str:
@@ -178,7 +188,7 @@ def unscored_lines(trials: Iterable[TrialEnded], folder: str) -> list[str]:
             if category == "replay_differs":
                 then = _compare(folder, group[0])
         lines.append(f"  {len(group)} unscored: {why}: {_names(group)}")
-        lines.append(f"      next: {then}")
+        lines.append(f"{_NEXT}{then}")
     return lines
 
 
@@ -195,7 +205,7 @@ def errored_lines(trials: Iterable[TrialEnded], folder: str) -> list[str]:
         if category == "replay_differs":
             then = _compare(folder, group[0])
         lines.append(f"  {len(group)} errored: {_meaning(category)}: {_names(group)}")
-        lines.append(f"      next: {then}")
+        lines.append(f"{_NEXT}{then}")
     return lines
 
 

@@ -18,6 +18,7 @@ from ..job.agents import load_agents
 from ..job.api import Services, cancel_job, plan_resume, resume_job, run_job
 from ..job.config import JobConfig, config_of
 from ..job.environment import unseal
+from ..job.refuse import refuse_imported
 from ..location import job_started
 from ..projects.project import project_defaults
 from ..sandbox.choose import choose
@@ -148,6 +149,7 @@ async def _recorded(request: Request, job: str) -> _Earlier:
     async with opened(request, job) as session:
         name = await session.job(job)
         started = await job_started(session.log, name)
+    refuse_imported(started, "run again")
     config = config_of(started)
     config = msgspec.structs.replace(
         config, tasks=[task.path for task in started.tasks], include=[], exclude=[], limit=None

@@ -13,6 +13,7 @@ from anyio import to_thread
 from ...events.codec import decode_known
 from ...events.errors import LogCorrupt
 from ...events.kinds import JobCancelled, JobFinished, JobInterrupted, JobResumed, JobStarted
+from ...events.kinds.job import ImportedJob
 from ...events.values import unescape
 from ..job.lock import is_owned
 from ..location import job_folder, job_started
@@ -90,11 +91,15 @@ def _head(
 ) -> Iterator[str]:
     told = state
     if state in ("stopped", "interrupted"):
-        told = f"{state}: `trialog resume {shlex.quote(folder)}` goes on"
+        again = "import" if started.imported else "resume"
+        told = f"{state}: `trialog {again} {shlex.quote(_again(started, folder))}` goes on"
     elif state == "cancelled" and reason is not None:
         told = reason
     yield f"Job {escaped(job)}: {escaped(told)}"
     config = started.config
+    if (of := started.imported) is not None:
+        yield from _imported(of)
+        return
     yield (
         f"  {plural(len(started.tasks), 'task')}; agents: {_listed(config.get('agents'))}; "
         f"models: {_listed(config.get('models'))}; attempts: {config.get('attempts', 1)}; "
@@ -102,6 +107,20 @@ def _head(
     )
     if started.replays is not None:
         yield f"  models answered by the record of job {escaped(started.replays)}"
+
+
+def _again(started: JobStarted, folder: str) -> str:
+    return started.imported.path if started.imported else folder
+
+
+def _imported(of: ImportedJob) -> Iterator[str]:
+    version = f" {escaped(of.version)}" if of.version else ""
+    yield (
+        f"  imported from {of.system}{version}: {escaped(of.name)}, read at {of.at} from "
+        f"{escaped(of.path)}; trialog ran none of it"
+    )
+    for one in of.skipped:
+        yield f"  left out {escaped(one.path)}: {escaped(one.reason)}"
 
 
 def _trials(rows: JobRows, config: Mapping[str, Any]) -> Iterator[str]:

@@ -121,6 +121,11 @@ def _about(view: TrialView) -> Iterator[str]:
     model = f", model {escaped(slot.model)}" if slot.model else ""
     given = "".join(f", {escaped(k)}={escaped(v)}" for k, v in unescape(slot.parameters).items())
     yield f"  agent {escaped(slot.agent)}{model}{given}"
+    if (imported := started.imported) is not None:
+        yield (
+            f"  imported from {imported.system}: {escaped(imported.name)} in "
+            f"{escaped(imported.path)}; trialog did not run it"
+        )
     if (replays := started.replays) is not None:
         of = f"{escaped(replays.trial)} of job {escaped(replays.job)}"
         yield f"  model calls answered by the record of trial {of}"
@@ -225,7 +230,8 @@ def _work(found: Result) -> Iterator[str]:
         yield f"  model calls: {found.usage.model_calls}{cost}"
     phases = ("build", "start", "agent", "save", "verifier", "total")
     spent = [(phase, getattr(found.timing, phase)) for phase in phases]
-    yield "  time: " + ", ".join(f"{phase} {s:.2f}s" for phase, s in spent if s is not None)
+    if known := [f"{phase} {s:.2f}s" for phase, s in spent if s is not None]:
+        yield f"  time: {', '.join(known)}"
     for warning in found.warnings:
         yield f"  warning ({escaped(warning.code)}): {escaped(text_of(warning.message))}"
     for tamper in found.tamper:

@@ -18,6 +18,7 @@ from .finish import finish_job
 from .load import load_job
 from .lock import own
 from .record import JobRecord
+from .refuse import refuse_imported
 from .services import Services
 
 OWNER_SEC = 120.0
@@ -34,6 +35,8 @@ async def cancel_job(services: Services, job: str, reason: str | None = None) ->
     log = services.log
     before = await _unfinished(services, job)
     state = await load_job(log, job)
+    assert state.started is not None
+    refuse_imported(state.started, "cancelled")
     if state.finished and not before:
         return 0
     record = JobRecord(log, job, clock=services.clock, ids=services.ids, version=state.version)

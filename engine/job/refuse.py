@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from ...events.kinds import JobStarted
 from ..agents import Agent, InstalledAgent
 from ..agents.chat import CHAT
 from ..agents.chat.talk import RESERVED
-from ..errors import ConfigError, TaskError
+from ..errors import CommandRefused, ConfigError, TaskError
 from ..tasks.dataset import TasksError
 from ..tasks.model import Task
 from .config import JobConfig
@@ -62,6 +63,15 @@ def refuse_unsupported(
         errors = list(refused.values())
         chosen = len(tasks) + len(episodes)
         raise errors[0] if chosen == 1 else TasksError(errors, chosen, names=list(refused))
+
+
+def refuse_imported(started: JobStarted, what: str) -> None:
+    """Raise CommandRefused for a job that another system ran: nothing of it can run here."""
+    if (of := started.imported) is not None:
+        raise CommandRefused(
+            f"job {started.job} was imported from {of.system}, so it can't be {what}: its tasks, "
+            f"agents and sandboxes are {of.system}'s, and the log has none of them"
+        )
 
 
 def refuse_agents(config: JobConfig, agents: Mapping[str, Agent], tasks: Sequence[Task]) -> None:

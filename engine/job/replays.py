@@ -33,6 +33,7 @@ from ..models.recorded import RecordedCall, call_blobs, recorded_calls
 from ..models.replaying import Recording
 from .config import JobConfig
 from .load import load_job
+from .refuse import refuse_imported
 from .state import JobState, slot_key, slots
 
 SHOWN = 5
@@ -87,6 +88,7 @@ async def find_replayed(log: EventLog, config: JobConfig, tasks: Iterable[str]) 
     assert config.replay_models is not None
     job = await load_job(log, config.replay_models)
     assert job.started is not None
+    refuse_imported(job.started, "replayed")
     found: dict[str, str] = {}
     unseen: list[str] = []
     for slot in slots(config, tasks):

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import platform
 import socket
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 
 import msgspec
 from anyio import to_thread
@@ -38,7 +36,7 @@ from .lock import own
 from .plan import PlannedSlot
 from .policies import models_of
 from .record import JobRecord
-from .refuse import refuse_agents, refuse_models, refuse_unsupported
+from .refuse import refuse_agents, refuse_imported, refuse_models, refuse_unsupported
 from .replays import ReplayedJob, find_replayed
 from .report import JobClosed, Notice, Watcher
 from .results import JobResult, write_missing, write_summary
@@ -46,6 +44,7 @@ from .services import Services
 from .session import Session
 from .state import JobState, slots
 from .tasks import take
+from .versions import versions
 
 
 async def run_job(
@@ -95,7 +94,7 @@ async def run_job(
             job=job,
             folder=job,
             config=escape(msgspec.to_builtins(config)),
-            versions=await to_thread.run_sync(_versions),
+            versions=await to_thread.run_sync(versions),
             tasks=snapshots,
             slots=sum(1 for _ in slots(config, [t.task for t in snapshots])),
             pid=os.getpid(),
@@ -127,17 +126,12 @@ async def _replays(
     return await find_replayed(services.log, config, names)
 
 
-def _versions() -> dict[str, str]:
-    return {
-        "trialog": version("trialog"),
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-    }
-
-
 async def plan_resume(services: Services, job: str, *, only: str | None) -> list[PlannedSlot]:
     """What `resume_job` would do with each slot; nothing is changed."""
-    return (await plan(services.log, await load_job(services.log, job), only)).slots
+    state = await load_job(services.log, job)
+    assert state.started is not None
+    refuse_imported(state.started, "resumed")
+    return (await plan(services.log, state, only)).slots
 
 
 async def resume_job(
@@ -153,6 +147,7 @@ async def resume_job(
     async with own(services.jobs_folder, job):
         state = await load_job(log, job)
         assert state.started is not None
+        refuse_imported(state.started, "resumed")
         config = config_of(state.started)
         limit = judge_max_cost or state.judge_max_cost or config.judge_max_cost
         config = replace(config, judge_max_cost=limit)

@@ -16,6 +16,7 @@ from ..job.config import JobConfig
 from ..job.environment import unseal
 from ..job.lock import own
 from ..job.record import JobRecord
+from ..job.refuse import refuse_imported
 from ..job.services import Services
 from ..job.state import JobState
 from ..labels.current import job_tasks
@@ -109,6 +110,7 @@ async def _plan(
 ) -> _Planned:
     log, state = services.log, progress.state
     assert state.started is not None
+    refuse_imported(state.started, "regraded")
     config = msgspec.convert(state.started.config, JobConfig)
     # A secret that is not there is told before anything is appended.
     unseal(config.verifier_env, services.verifier_env, services.environ, "--verifier-env")

@@ -73,7 +73,8 @@ async def logged_subject(
     if view is None or verdict is None:
         return None
     _, unread = await to_thread.run_sync(_read_object, job_folder / trial / RESULT)
-    digests = [view.started.task_digest] + ([snapshot.digest] if snapshot else [])
+    known = view.started.task_digest  # empty for what other systems ran
+    digests = ([known] if known else []) + ([snapshot.digest] if snapshot else [])
     return Subject(
         trial=trial,
         task=view.started.slot.task,

@@ -48,9 +48,12 @@ class ActionTaken(Payload, frozen=True, kw_only=True):
     states: dict[str, StateChange] = {}
     """Every app that changed since the last step."""
     started_at: str
+    """Empty where it is not known."""
     duration: float
     observed_by: Literal["host", "agent"]
     """Who saw it: only what the host saw is rewarded."""
+    untimed: bool = False
+    """How long it took is not known, as in records of other systems; the 0 says nothing."""
 
 
 class StepRewarded(Payload, frozen=True, kw_only=True):
@@ -111,6 +114,8 @@ class ModelCalled(Payload, frozen=True, kw_only=True):
     """The recorded ModelCalled event that it is answered from. No model was called, so its cost is
     0; tokens are those of the record."""
     difference: RequestDifference | None = None
+    untimed: bool = False
+    """How long it took is not known, as in records of other systems; the 0 says nothing."""
 
 
 class AgentMessage(Payload, frozen=True, kw_only=True):
@@ -171,6 +176,8 @@ class AgentFinished(Payload, frozen=True, kw_only=True):
     """What the agent said while it ran; its start knew of none, then."""
     reported_usage: Usage | None = None
     """What the agent said that it used; nobody else saw it, so no total counts it."""
+    untimed: bool = False
+    """How long it took is not known, as in records of other systems; the 0 says nothing."""
 
 
 class AgentFailed(Payload, frozen=True, kw_only=True):
@@ -183,3 +190,5 @@ class AgentFailed(Payload, frozen=True, kw_only=True):
     output: Output | None = None
     version: str | None = None
     """As in AgentFinished."""
+    untimed: bool = False
+    """How long it took is not known, as in records of other systems; the 0 says nothing."""

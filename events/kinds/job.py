@@ -6,7 +6,7 @@ from typing import Literal
 
 from ..payload import Part, Payload
 from ..values import BlobRef, Json, Text
-from .parts import Slot
+from .parts import SavedFile, SkippedPath, Slot
 
 
 class TaskSnapshot(Part, frozen=True, kw_only=True):
@@ -43,6 +43,29 @@ class AgentSnapshot(Part, frozen=True, kw_only=True):
     """Its program; null where it is a part of trialog."""
 
 
+class ImportedJob(Part, frozen=True, kw_only=True):
+    """Where a job comes from that another system ran."""
+
+    system: str
+    """`harbor`, `benchflow`, `inspect` or `plural`."""
+    version: str | None = None
+    """Of that system, where its records say it."""
+    name: str
+    """What the job is called there."""
+    path: str
+    """What was imported, on the host that imported it."""
+    digest: str
+    """SHA-256 over the names and bytes of all that was read."""
+    at: str
+    """When it was imported; the times of the events are the other system's."""
+    files: list[SavedFile] = []
+    """Every file that belongs to no imported trial, as it was."""
+    skipped: list[SkippedPath] = []
+    """What was left out, trials too, and why."""
+    data: Json | None = None
+    """What its main record says that no event has a place for."""
+
+
 class JobStarted(Payload, frozen=True, kw_only=True):
     """A job began; from here on nothing outside the log decides what it runs. By the job runner."""
 
@@ -62,6 +85,8 @@ class JobStarted(Payload, frozen=True, kw_only=True):
     """What each agent runs; older logs have none, and name programs by their paths alone."""
     replays: str | None = None
     """The job whose recorded calls answer this one's models."""
+    imported: ImportedJob | None = None
+    """For a job that another system ran; process and host are those that imported it."""
 
 
 class TrialScheduled(Payload, frozen=True, kw_only=True):

@@ -4,9 +4,25 @@ from __future__ import annotations
 
 from typing import Literal
 
-from ..payload import Payload
-from ..values import BlobRef, Text
+from ..payload import Part, Payload
+from ..values import BlobRef, Json, Text
 from .parts import Continues, Limits, Output, Process, Replays, SavedFile, SkippedPath, Slot
+
+
+class ImportedTrial(Part, frozen=True, kw_only=True):
+    """A trial that another system ran. Its events say what that system recorded, and no more."""
+
+    system: str
+    """`harbor`, `benchflow`, `inspect` or `plural`."""
+    name: str
+    """What it is called there."""
+    path: str
+    """Where its records lie, below what was imported."""
+    files: list[SavedFile] = []
+    """Every file of its records, as it was."""
+    skipped: list[SkippedPath] = []
+    data: Json | None = None
+    """What its main record says that no event has a place for."""
 
 
 class TrialStarted(Payload, frozen=True, kw_only=True):
@@ -25,6 +41,8 @@ class TrialStarted(Payload, frozen=True, kw_only=True):
     sandbox_mode: Literal["shared", "separate"] | None = None
     """Where its test script is to run; null for what has none, and in old logs."""
     replays: Replays | None = None
+    imported: ImportedTrial | None = None
+    """For a trial that another system ran; its task's digest is empty where that is not known."""
 
 
 class SandboxStarted(Payload, frozen=True, kw_only=True):
@@ -88,6 +106,8 @@ class ArtifactsSaved(Payload, frozen=True, kw_only=True):
     artifacts: list[Artifact] = []
     skipped: list[SkippedPath] = []
     duration: float
+    untimed: bool = False
+    """How long it took is not known, as in records of other systems; the 0 says nothing."""
 
 
 class WorkspaceSaved(Payload, frozen=True, kw_only=True):

@@ -93,6 +93,8 @@ class VerifierScored(Payload, frozen=True, kw_only=True):
     output: Output | None = None
     files: list[SavedFile] = []
     """The reward files as they were read, reward-details.json and ctrf.json."""
+    untimed: bool = False
+    """How long it took is not known, as in records of other systems; the 0 says nothing."""
 
 
 class VerifierFailed(Payload, frozen=True, kw_only=True):
@@ -117,6 +119,8 @@ class VerifierFailed(Payload, frozen=True, kw_only=True):
     files: list[SavedFile] = []
     difference: RequestDifference | None = None
     """A judge of a replay is asked something else than was recorded."""
+    untimed: bool = False
+    """How long it took is not known, as in records of other systems; the 0 says nothing."""
 
 
 class HumanReviewRequested(Payload, frozen=True, kw_only=True):

@@ -1,0 +1,279 @@
+"""Job folders of Harbor: a folder a trial, with `result.json` in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from ...events.kinds import (
+    AgentFailed,
+    AgentFinished,
+    AgentStarted,
+    ArtifactsSaved,
+    VerifierFailed,
+    VerifierScored,
+    VerifierStarted,
+    WarningRaised,
+)
+from ...events.kinds.parts import Usage
+from ...events.kinds.trial import Artifact
+from .atif import tell_trajectory
+from .fields import Fields, RecordsError, finite, parse_object, seconds_between
+from .records import JobRead, Records, Story, TrialRead
+
+RESULT = "result.json"
+CONFIG = "config.json"
+SCRIPT = "tests/test.sh"
+"""What its verifier is called: the script that grades."""
+STDOUT = "verifier/test-stdout.txt"
+TRAJECTORY = "agent/trajectory.json"
+_REWARDS = ("verifier/reward.txt", "verifier/reward.json", "verifier/reward-details.json")
+_AGENT_DEADLINE = "AgentTimeoutError"
+_CANCELLED = "CancelledError"
+ERROR = "imported_error"
+UNSCORED = "imported_unscored"
+
+
+class HarborReader:
+    """One job's folder."""
+
+    system = "harbor"
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+
+    def job(self) -> JobRead:
+        """The job, from its own `result.json` and `config.json` where they are."""
+        result = self._object(RESULT)
+        config = self._object(CONFIG)
+        version = self._object("lock.json").table("harbor").text("version")
+        data = {
+            name: values for name, found in ((RESULT, result), (CONFIG, config))
+            if (values := dict(found.values))
+        }  # fmt: skip
+        return JobRead(
+            name=config.text("job_name") or result.text("id") or "job",
+            version=version,
+            started_at=result.time("started_at"),
+            finished_at=result.time("finished_at"),
+            data=data or None,
+        )
+
+    def trials(self) -> list[str]:
+        """Folders that have a trial's `config.json` or `result.json`."""
+        found = {
+            name.split("/")[0]
+            for name in self._records.names
+            if name.count("/") == 1 and name.split("/")[1] in (RESULT, CONFIG)
+        }
+        return sorted(found)
+
+    def files(self, key: str) -> list[str]:
+        """All that lies in its folder."""
+        return self._records.below(key)
+
+    def trial(self, key: str, seed: str) -> TrialRead:
+        """One trial. Raises RecordsError for a folder without a usable `result.json`."""
+        file = f"{key}/{RESULT}"
+        if file not in self._records.refs:
+            raise RecordsError(
+                "is not there: the trial has not ended, or its engine died; import the job again "
+                "when it has",
+                file=file,
+            )
+        result = parse_object(self._records.read(file), file)
+        if (schema := result.whole("schema_version")) not in (None, 1):
+            raise result.error("schema_version", f"expected 1, found {schema}")
+        return _Trial(self._records, key, result, seed).read()
+
+    def _object(self, name: str) -> Fields:
+        """An object of the job's own; an empty one where it is not there, or unreadable."""
+        if name not in self._records.refs:
+            return Fields(name, "", {})
+        return parse_object(self._records.read(name), name)
+
+
+class _Trial:
+    def __init__(self, records: Records, key: str, result: Fields, seed: str) -> None:
+        self._records = records
+        self._key = key
+        self._result = result
+        self.story = Story(seed, result.time("started_at"))
+
+    def read(self) -> TrialRead:
+        """All of it."""
+        result, story = self._result, self.story
+        task, name = result.needed("task_name"), result.needed("trial_name")
+        info = result.table("agent_info")
+        agent = info.needed("name")
+        model = _model(info.table("model_info")) or (
+            result.table("config").table("agent").text("model_name")
+        )
+        running = result.table("agent_execution")
+        began, ended = running.time("started_at"), running.time("finished_at")
+        story.tell(AgentStarted(name=agent, version=info.text("version"), model=model), began)
+        self._trajectory()
+        exception = result.table("exception_info")
+        error = _error(exception)
+        rewards = result.table("verifier_result").raw("rewards")
+        self._agent(exception, error, rewards is not None, began, ended)
+        self._artifacts()
+        self._verdict(rewards)
+        cancelled = exception.text("exception_type") == _CANCELLED and rewards is None
+        story.conclude(error, ERROR, result.time("finished_at"), cancelled=cancelled)
+        return TrialRead(
+            name=name,
+            path=self._key,
+            task=task,
+            agent=agent,
+            model=model,
+            started_at=result.time("started_at"),
+            events=story.events,
+            data=result.rest(),
+        )
+
+    def _trajectory(self) -> None:
+        file = f"{self._key}/{TRAJECTORY}"
+        if file not in self._records.refs:
+            return
+        told = Story("", self.story.at)
+        try:  # all of it, or nothing: what can't be read is in its file, and the trial still counts
+            tell_trajectory(parse_object(self._records.read(file), file), told)
+        except RecordsError as error:
+            self.story.tell(
+                WarningRaised(code="imported_unreadable", message=str(error), path=TRAJECTORY)
+            )
+            return
+        tell_trajectory(parse_object(self._records.read(file), file), self.story)
+
+    def _agent(
+        self, exception: Fields, error: str | None, graded: bool, began: str | None,
+        ended: str | None,
+    ) -> None:  # fmt: skip
+        context = self._result.table("agent_result")
+        took = seconds_between(began, ended)
+        if error is not None and not graded:
+            self.story.tell(
+                AgentFailed(
+                    error=error, category=ERROR, duration=took or 0.0, untimed=took is None
+                ),
+                ended,
+            )
+            return
+        deadline = exception.text("exception_type") == _AGENT_DEADLINE
+        self.story.tell(
+            AgentFinished(
+                ended_by="agent_timeout" if deadline else "done" if error is None else "agent_exit",
+                error=error,
+                error_category=None if error is None else ERROR,
+                duration=took or 0.0,
+                untimed=took is None,
+                reported_usage=_usage(context),
+            ),
+            ended,
+        )
+
+    def _artifacts(self) -> None:
+        folder = f"{self._key}/artifacts"
+        found: list[Artifact] = []
+        for name in self._records.below(folder):
+            saved = self._records.saved(name, folder)
+            digest = saved.blob.blob.removeprefix("sha256:")
+            found.append(
+                Artifact(path=saved.path, blob=saved.blob, sha256=digest, size=saved.blob.size)
+            )
+        if found:
+            self.story.tell(ArtifactsSaved(artifacts=found, duration=0.0, untimed=True))
+
+    def _verdict(self, rewards: Any) -> None:
+        phase = self._result.table("verifier")
+        began, ended = phase.time("started_at"), phase.time("finished_at")
+        if rewards is None and began is None:
+            return
+        mode = self._result.text("verifier_environment_mode")
+        where: Any = mode if mode in ("shared", "separate") else None
+        took = seconds_between(began, ended)
+        self.story.tell(
+            VerifierStarted(
+                verifier=SCRIPT, verifier_kind="script", digest="", weight=1.0, sandbox_mode=where
+            ),
+            began,
+        )
+        reward, others, why = _rewards(rewards)
+        output = self._records.output(f"{self._key}/{STDOUT}")
+        files = [
+            self._records.saved(name, f"{self._key}/verifier")
+            for part in _REWARDS
+            if (name := f"{self._key}/{part}") in self._records.refs
+        ]
+        if reward is None:
+            error = _error(self._result.table("exception_info")) or why
+            self.story.tell(
+                VerifierFailed(
+                    verifier=SCRIPT, verifier_kind="script", digest="", weight=1.0, error=error,
+                    category=UNSCORED, infrastructure=False, sandbox_mode=where,
+                    duration=took or 0.0, output=output, files=files, untimed=took is None,
+                ),
+                ended,
+            )  # fmt: skip
+            return
+        self.story.tell(
+            VerifierScored(
+                verifier=SCRIPT, verifier_kind="script", digest="", weight=1.0, score=reward,
+                scores=others, source="verifier", sandbox_mode=where, duration=took or 0.0,
+                output=output, files=files, untimed=took is None,
+            ),
+            ended,
+        )  # fmt: skip
+
+
+def _rewards(given: Any) -> tuple[float | None, dict[str, float], str]:
+    """`reward`, the other scores, and why there is no reward. A single score is the reward."""
+    if not isinstance(given, dict) or not given:
+        return None, {}, "the verifier wrote no reward"
+    numbers: dict[str, float] = {}
+    for name, value in cast("dict[str, Any]", given).items():
+        number = finite(value)
+        if number is None:
+            return None, {}, f"the verifier's {name} is no number: {str(value)[:60]!r}"
+        numbers[name] = number
+    if len(numbers) == 1:
+        return next(iter(numbers.values())), {}, ""
+    reward = numbers.pop("reward", None)
+    listed = ", ".join(f"{name}={value:g}" for name, value in numbers.items())
+    return reward, numbers if reward is not None else {}, f"no score is named reward: {listed}"
+
+
+def _error(exception: Fields) -> str | None:
+    kind, message = exception.text("exception_type"), exception.text("exception_message")
+    return None if kind is None else f"{kind}: {message}" if message else kind
+
+
+def _model(info: Fields) -> str | None:
+    name, provider = info.text("name"), info.text("provider")
+    return f"{provider}/{name}" if name and provider else name
+
+
+def _usage(context: Fields) -> Usage | None:
+    usage = Usage(
+        input_tokens=context.whole("n_input_tokens"),
+        output_tokens=context.whole("n_output_tokens"),
+        cached_tokens=context.whole("n_cache_tokens"),
+        cost_usd=context.number("cost_usd"),
+    )
+    return None if usage == Usage() else usage
+
+
+def looks_like_harbor(names: Sequence[str], read: Callable[[str], bytes]) -> bool:
+    """Whether a folder's files are those of a job: a `config.json` or `result.json` of a trial
+    that has a trial's keys, one folder deep."""
+    for name in names:
+        file = name.partition("/")[2]
+        if file in (RESULT, CONFIG):
+            try:
+                found = parse_object(read(name), name).values
+            except RecordsError:
+                continue
+            if "trials_dir" in found or {"trial_uri", "agent_info"} <= found.keys():
+                return True
+    return False
