@@ -488,10 +488,13 @@ def test_what_is_wrong_with_a_review_is_told_at_once(
         (("--agent", agent, "--passing", "--failing"), "not both"),
     ):
         assert said in user.run("review", "run", job, *words, code=2).err
-    ran = user.run("review", "run", job, "--agent", agent, "--failing", code=None)
+    ran = user.run("review", "run", job, "--agent", agent, "--failing", code=2)
     assert "of 1 finished trials none is chosen by --failing" in ran.err
-    assert ran.code == 2
     assert not (job / "reviews").exists()
+    report = review(user, job, agent)
+    own = report["trials"][0]["reviewer_rollout"].rpartition("/")[2]
+    ran = user.run("review", "run", own, "--agent", agent, code=2)
+    assert "is a reviewer's own run" in ran.err
 
 
 def test_a_reviewers_own_run_is_shown_and_not_regraded(
