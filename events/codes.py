@@ -60,6 +60,13 @@ WARNINGS: dict[str, Code] = {
         "reward-details.json or ctrf.json was not kept.",
         "Write a plain file of at most 16 MiB.",
     ),
+    "model_calls_failed": Code(
+        "Calls of an agent in the sandbox failed at its model's endpoint, which refused the key, "
+        "did not know the model, could not be reached or answered with errors: the score may say "
+        "more of the endpoint than of the agent.",
+        "See that key, model and endpoint are right, then `trialog run --from JOB`: a resume does "
+        "not run again what was scored.",
+    ),
     "gateway_refused": Code(
         "The model gateway refused requests of the agent's that are not told one by one: without "
         "the trial's key, malformed, too large, or for what it does not pass on.",

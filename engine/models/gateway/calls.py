@@ -16,11 +16,9 @@ from .loose import as_object
 from .routes import Route, Target, error_body, error_event, error_in
 from .streams import EventReader, assembler, data_of
 from .telling import CallRecord, Failed
-from .trial import TrialCalls
+from .trial import OUT_OF_TIME, TIMEOUT, TrialCalls
 from .upstream import ANSWER_CAP, Answer, Ask, Downstream
 from .wanted import Wanted, apart, decoded
-
-TIMEOUT = "timeout"
 
 NO_MORE = {"x-should-retry": "false"}
 """Tells clients that another try is no use: what may help was tried already, or nothing can."""
@@ -101,7 +99,11 @@ class PassedCall:
                 ),
                 accepted=self._streaming,
             )
-            await self._fail(504 if error.code == TIMEOUT else 502, str(error))
+            if error.code == OUT_OF_TIME:
+                self._trial.cut_off(str(error))
+                await self._fail(403, str(error), OUT_OF_TIME)
+            else:
+                await self._fail(504 if error.code == TIMEOUT else 502, str(error))
         else:
             self._record.retries, self._record.replayed = answer.retries, answer.replayed
             if not self._streaming:
@@ -137,14 +139,14 @@ class PassedCall:
             else await apart(wanted.size, msgspec.json.encode, wanted.request)
         )
         ask = Ask(target=self._target, headers=self._headers, body=body)
-        seconds, why = trial.seconds()
+        seconds, why, code = trial.seconds()
         slots = nullcontext() if wanted is None else self._slot(wanted.model)
         try:
             with anyio.fail_after(seconds):
                 async with slots:
                     return await trial.upstream.ask(ask, down, trial.pulse)
         except TimeoutError:
-            raise CallFailed(why, "unreachable", code=TIMEOUT) from None
+            raise CallFailed(why, "unreachable", code=code) from None
         finally:
             trial.pulse.heard()
 
@@ -182,7 +184,7 @@ class PassedCall:
         except ClientGone:
             return
 
-    async def _fail(self, status: int, message: str) -> None:
+    async def _fail(self, status: int, message: str, code: str = "model_failed") -> None:
         """Tell the client that there is no answer, or none any more."""
         api = self._route.api
         if self._streaming:
@@ -190,9 +192,7 @@ class PassedCall:
             return
         kind = {"content-type": "application/json", **NO_MORE}
         try:
-            await self._client.respond(
-                status, error_body(api, status, message, "model_failed"), kind
-            )
+            await self._client.respond(status, error_body(api, status, message, code), kind)
         except ClientGone:
             return
 

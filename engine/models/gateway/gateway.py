@@ -108,7 +108,17 @@ class Gateway:
             tasks.cancel_scope.cancel()
 
     def close(self) -> None:
-        """The agent is done: tell of what was refused without a word of its own."""
+        """The agent is done: tell of calls that its endpoint failed, and of what was refused
+        without a word of its own."""
+        trial = self._trial
+        if trial.failed:
+            trial.emit(
+                WarningRaised(
+                    code="model_calls_failed",
+                    message=f"the model's endpoint failed {trial.failed} of {trial.asked} calls "
+                    f"({trial.why})",
+                )
+            )  # fmt: skip
         untold = self._refused.total() - self._told
         if untold > 0:
             reasons = ", ".join(f"{count} {why}" for why, count in self._refused.most_common())

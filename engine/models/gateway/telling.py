@@ -19,8 +19,11 @@ from ..usage import read_usage
 from .loose import as_object, as_text
 from .routes import Target
 from .said import said_in
-from .trial import TrialCalls
+from .trial import OUT_OF_TIME, TrialCalls
 from .wanted import Wanted, apart
+
+ENDPOINTS = ("unreachable", "unavailable")
+"""Failures that the endpoint is to blame for, or its key."""
 
 
 class Failed(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +64,7 @@ class CallRecord:
             return
         self._told = True
         trial = self._trial
+        self._count(failed)
         differs = failed is not None and failed.failure == "differs"
         usage = Usage(model_calls=0) if differs else self._usage(response)
         if accepted and usage.model_calls:
@@ -74,6 +78,16 @@ class CallRecord:
         self.complete = failed is None
         if differs:
             trial.stop()  # it is told, and nothing can follow
+
+    def _count(self, failed: Failed | None) -> None:
+        """For what the trial says in the end of calls that the endpoint failed."""
+        trial = self._trial
+        if self._target.route.purpose not in ("agent", "embeddings"):
+            return
+        trial.asked += 1
+        if failed is not None and failed.failure in ENDPOINTS and failed.code != OUT_OF_TIME:
+            trial.failed += 1
+            trial.why = failed.error
 
     async def _emit(self, response: Any, failed: Failed | None, usage: Usage, size: int) -> str:
         trial, wanted, route = self._trial, self._wanted, self._target.route

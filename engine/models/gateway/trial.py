@@ -13,6 +13,12 @@ from ..models import Models
 from .endpoints import Endpoints
 from .requests import Conversations
 
+TIMEOUT = "timeout"
+"""The code of a call that the endpoint did not answer in time."""
+
+OUT_OF_TIME = "max_seconds"
+"""That of one that the trial's own limit cut off."""
+
 
 class Pulse:
     """When something was last heard of a trial's model; as for `chat`, a call that is under way is
@@ -71,7 +77,13 @@ class TrialCalls:
         self.pulse = Pulse(clock)
         self._begun = clock.monotonic()
         self.reached: Reached | None = None
-        """The limit that a call was refused for."""
+        """The limit that a call was refused or cut off for."""
+        self.asked = 0
+        """Calls that the endpoint was asked to answer; lists and counts of tokens are none."""
+        self.failed = 0
+        """Those that failed, and the endpoint is to blame."""
+        self.why = ""
+        """What the last of these failed of."""
 
     def may_call(self, model: str) -> bool:
         """Whether the trial may call a model."""
@@ -84,15 +96,21 @@ class TrialCalls:
         self.reached = self.reached or found
         return found
 
-    def seconds(self) -> tuple[float, str]:
-        """How long a call may take, and what to say of one that takes longer."""
+    def cut_off(self, why: str) -> None:
+        """A call was cut off by the limit on seconds: the trial counts as ended by it."""
+        self.reached = self.reached or Reached(
+            why=why, ended_by="max_seconds", category="max_seconds"
+        )
+
+    def seconds(self) -> tuple[float, str, str]:
+        """How long a call may take, and what to say of one that takes longer, with its code."""
         most = self.models.call_timeout
-        why = f"the endpoint did not answer within {most:g} s"
+        silence = most, f"the endpoint did not answer within {most:g} s", TIMEOUT
         limit = self.models.limits.seconds
         if limit is None:
-            return most, why
+            return silence
         left = max(0.0, limit - (self.clock.monotonic() - self._begun))
-        return (left, _too_late(limit)) if left < most else (most, why)
+        return (left, _too_late(limit), OUT_OF_TIME) if left < most else silence
 
     def _out_of_time(self) -> Reached | None:
         limit = self.models.limits.seconds

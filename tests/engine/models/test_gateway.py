@@ -389,6 +389,45 @@ async def test_silence(serve: Serve, endpoint: Endpoint) -> None:
     assert "did not answer within 0.2 s" in str(second.error)
 
 
+@pytest.mark.parametrize(
+    ("reply", "error"),
+    [
+        (refused(401, "no such key"), "the endpoint refuses the key: no such key"),
+        (refused(404), "the endpoint does not know the model: no"),
+        (refused(500, "boom"), "the endpoint answered 500: boom"),
+        (chat()._replace(cut=True), "the endpoint can't be reached: "),
+        (Reply(b"<html>"), "the endpoint's answer is no JSON"),
+    ],
+)
+async def test_what_the_endpoint_is_to_blame_for_is_told_at_the_end(
+    served: Served, endpoint: Endpoint, reply: Reply, error: str
+) -> None:
+    """An agent goes on without its model and is graded, so a key that is refused would pass for
+    poor work: a warning says how many calls failed, and of what the last one did."""
+    endpoint.reply(chat(), reply)
+    await served.ask(said("a"))
+    await served.ask(said("b"))
+    await served.ask(path="/v1/models")
+    served.gateway.close()
+    [told] = [event for event in served.events if isinstance(event, WarningRaised)]
+    assert "model_calls_failed" == told.code
+    assert f"the model's endpoint failed 1 of 2 calls ({error}" in str(told.message)
+
+
+async def test_what_the_agent_is_to_blame_for_is_no_failure_of_the_endpoints(
+    serve: Serve, endpoint: Endpoint
+) -> None:
+    """A request that it won't take, one past a limit and one that the time cut off."""
+    served = await serve(limits=ModelLimits(seconds=2.0, turns=2))
+    endpoint.reply(refused(400), Reply(hold=True))
+    await served.ask(said("a"))
+    await served.ask(said("b"))
+    await served.ask(said("c"))
+    served.gateway.close()
+    assert ["rejected", "unreachable", "refused"] == [call.failure for call in served.calls]
+    assert [] == [event for event in served.events if isinstance(event, WarningRaised)]
+
+
 async def test_an_answer_that_is_no_json(served: Served, endpoint: Endpoint) -> None:
     """It is passed on as it is, and told as it is."""
     endpoint.reply(Reply(b"<html>\xff"))
@@ -550,7 +589,10 @@ async def test_seconds(serve: Serve, endpoint: Endpoint) -> None:
     served = await serve(limits=ModelLimits(seconds=0.4))
     endpoint.reply(Reply(hold=True))
     status, answer = await served.ask(said())
-    assert (504, True) == (status, "0.4 s, and they are over" in answer["error"]["message"])
+    assert (403, "max_seconds") == (status, answer["error"]["code"])
+    assert "0.4 s, and they are over" in answer["error"]["message"]
+    assert served.trial.reached is not None
+    assert "max_seconds" == served.trial.reached.category
     status, answer = await served.ask(said())
     assert (403, "max_seconds") == (status, answer["error"]["code"])
     assert 1 == len(endpoint.asked)
