@@ -152,7 +152,24 @@ async def test_every_form_of_a_call_is_answered_again(run: Run, endpoint: Endpoi
         ]
         passed = [call for call in after if call.failure != "refused"]
         assert all(call.replayed and call.usage.cost_usd == 0.0 for call in passed)
-        assert [] == again.of(WarningRaised)
+        assert first.of(WarningRaised) == again.of(WarningRaised)
+
+
+async def test_a_call_that_the_time_cut_off(run: Run, endpoint: Endpoint) -> None:
+    """The trial is ended by the limit, not by a failure of the endpoint's, and so is its replay: a
+    call after it is refused there, too, though no time has passed."""
+    endpoint.reply(Reply(hold=True))
+    program = "tell(*chat('a'))\ntell(*chat('b'))\n"
+    async with memory_log() as log:
+        first = await run(log, program, endpoint.environ, max_seconds=1.5)
+        again = await run(log, program, replay_models=first.job)
+        for ran in (first, again):
+            codes = [json.loads(answer)["error"]["code"] for _, answer in ran.told]
+            assert ["max_seconds", "max_seconds"] == codes
+            [end] = ran.of(AgentFinished)
+            assert ("max_seconds", 0) == (end.ended_by, end.exit_code)
+            assert [] == ran.of(WarningRaised)
+    assert 1 == len(endpoint.asked)
 
 
 async def test_the_first_difference_ends_the_program(run: Run, endpoint: Endpoint) -> None:

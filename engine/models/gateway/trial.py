@@ -113,6 +113,8 @@ class TrialCalls:
         return (left, _too_late(limit), OUT_OF_TIME) if left < most else silence
 
     def _out_of_time(self) -> Reached | None:
+        if self.reached is not None and self.reached.category == "max_seconds":
+            return self.reached  # in a replay, too, where it takes no time to come to it
         limit = self.models.limits.seconds
         if limit is None or self.clock.monotonic() - self._begun < limit:
             return None
