@@ -27,7 +27,7 @@ __all__ = (
     "split_tasks",
 )
 
-_SWEEP_KEYS = tuple(
+SWEEP_KEYS = tuple(
     name for name in JobConfig.__struct_fields__ if name not in {"agent_env", "verifier_env"}
 )
 _PLURALS = {
@@ -84,10 +84,10 @@ def read_sweep(path: Path) -> dict[str, Any]:
 
 
 def _known_key(key: object, path: Path) -> str:
-    if key in _SWEEP_KEYS:
+    if key in SWEEP_KEYS:
         return str(key)
-    near = _PLURALS.get(str(key)) or _nearest(str(key), _SWEEP_KEYS)
-    advice = f"did you mean {near}?" if near else f"known are {', '.join(_SWEEP_KEYS)}"
+    near = _PLURALS.get(str(key)) or _nearest(str(key), SWEEP_KEYS)
+    advice = f"did you mean {near}?" if near else f"known are {', '.join(SWEEP_KEYS)}"
     if key in {"agent_env", "verifier_env"}:
         advice = "give environment variables by --env-file, --agent-env or --verifier-env"
     raise ConfigError(f"unknown setting; {advice}", file=path, key=str(key))

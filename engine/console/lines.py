@@ -198,8 +198,14 @@ def errored_lines(trials: Iterable[TrialEnded], folder: str) -> list[str]:
     for (_, category), group in _grouped(trials, "errored"):
         it = "it" if len(group) == 1 else "them"
         known = CATEGORIES.get(category)
-        only = "" if known and known.blame == "infrastructure" else " --only errored"
-        then = f"`trialog resume {shlex.quote(folder)}{only}` runs {it} again"
+        machine = known is not None and known.blame == "infrastructure"
+        again = f"`trialog resume {shlex.quote(folder)}{'' if machine else ' --only errored'}`"
+        then = f"{again} runs {it} again"
+        if known is not None and known.blame == "user":  # a resume takes what was recorded
+            then = (
+                f"mend it (`trialog explain {category}`), then `trialog run --from "
+                f"{shlex.quote(folder)}`; {again} runs {it} as it was"
+            )
         if category == "limits_refused":  # the job keeps its own tasks: it would refuse again
             then = "lower the limits, or run without --strict-limits"
         if category == "replay_differs":

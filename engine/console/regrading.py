@@ -243,6 +243,8 @@ def wish_of(
         raise ConfigError(
             "--as-of-run takes the verifiers as the job recorded them; --tasks-root names others"
         )
+    if tasks_root is not None and not Path(here, tasks_root).is_dir():
+        raise ConfigError("there is no such folder", file=tasks_root, key="--tasks-root")
     if as_of_run and call_models:
         raise ConfigError("--as-of-run reads judges' recorded replies; --call-models asks anew")
     if judge_max_cost is not None and not call_models:

@@ -120,7 +120,8 @@ def _about(view: TrialView) -> Iterator[str]:
     )
     model = f", model {escaped(slot.model)}" if slot.model else ""
     given = "".join(f", {escaped(k)}={escaped(v)}" for k, v in unescape(slot.parameters).items())
-    yield f"  agent {escaped(slot.agent)}{model}{given}"
+    version = f" {escaped(view.agent_version)}" if view.agent_version else ""
+    yield f"  agent {escaped(slot.agent)}{version}{model}{given}"
     if (imported := started.imported) is not None:
         yield (
             f"  imported from {imported.system}: {escaped(imported.name)} in "

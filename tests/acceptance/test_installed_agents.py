@@ -77,6 +77,7 @@ def test_killed_and_resumed(user: User, make_task: MakeTask, cut: str) -> None:
     [place] = list(Path(job["folder"]).glob("*/result.json"))
     result = json.loads(place.read_bytes())
     assert (result["agent"], result["agent_version"]) == ("agent:agents/mine", "7")
+    assert "agent agent:agents/mine 7" in user.run("show", result["trial_name"], code=0).out
     installed = user.run("logs", result["trial_name"], "--install")
     if cut == "install":
         assert "no installation of an agent has printed anything" in installed.err

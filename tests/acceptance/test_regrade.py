@@ -236,6 +236,7 @@ def test_what_contradicts_itself_is_refused(user: User, make_task: MakeTask) -> 
     for words in (
         ("--as-of-run", "--tasks-root", "."), ("--as-of-run", "--call-models"),
         ("--resume", "--reason", "x"), ("-n", "0"), ("--include", "x*"),
+        ("--tasks-root", "nowhere"),
     ):  # fmt: skip
         assert user.run("regrade", job, *words).code == 2
     assert user.run("regrade", "nobody").code == 2

@@ -12,6 +12,7 @@ import pytest
 import typer.main
 
 from trialog import cli
+from trialog.engine.settings import SWEEP_KEYS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "cli.md"
 
@@ -55,6 +56,13 @@ def section(name: str) -> str:
 def test_every_option_is_documented(name: str) -> None:
     """A command's section has the table of its arguments and options as `--help` words them."""
     assert table(COMMANDS[name]) in section(name), f"expected:\n{table(COMMANDS[name])}"
+
+
+def test_every_key_of_a_sweep_file_is_documented() -> None:
+    """In its example, or in the list after it."""
+    told = section("run").partition("**A sweep file**")[2].partition("**Variables.**")[0]
+    missing = [key for key in SWEEP_KEYS if not re.search(rf"\b{key}(`|:)", told)]
+    assert not missing
 
 
 def test_no_other_command_is_documented() -> None:

@@ -215,6 +215,16 @@ def test_errored_trials_are_named() -> None:
     ]
 
 
+def test_what_whoever_ran_it_has_to_mend_is_mended_first() -> None:
+    """A resume runs the agent that the job recorded, so it is no way to run a mended one."""
+    trials = tally(ended(outcome="errored", category="agent_install_failed"))
+    line = summary_lines(summary(unscored=0, errored=1), trials, folder="j")[3]
+    assert line == (
+        "      next: mend it (`trialog explain agent_install_failed`), then "
+        "`trialog run --from j`; `trialog resume j --only errored` runs it as it was"
+    )
+
+
 def test_refused_limits_are_not_tried_again() -> None:
     """Limits that --strict-limits refused would be refused again: no resume is advised."""
     trials = tally(ended(outcome="errored", category="limits_refused"))
