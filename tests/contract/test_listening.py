@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 from collections.abc import Awaitable, Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
 
+from contract.conftest import Box
+from helpers.gateway import CALL, KEY, Endpoint
 from trialog.engine.errors import SandboxError
+from trialog.engine.models.endpoint import read_endpoints
+from trialog.engine.models.gateway.gateway import Gateway
+from trialog.engine.models.gateway.sandbox import SandboxWithGateway
+from trialog.engine.models.gateway.trial import TrialCalls
+from trialog.engine.models.gateway.upstream import open_upstream
+from trialog.engine.models.models import Models
 from trialog.engine.sandbox.protocol import Listener
+from trialog.events.clock import SystemClock
 from trialog.events.kinds.parts import Limits
-
-if TYPE_CHECKING:
-    from conftest import Box
+from trialog.events.open import memory_log
 
 PORT = 4119
 
@@ -87,6 +95,32 @@ async def test_only_what_listens_is_reached(box: Box, served: Served, hosts_port
     assert ["from outside", "ConnectionRefusedError"] == printed.decode().splitlines()
     _, printed = await box.run(ask)
     assert ["ConnectionRefusedError"] * 2 == printed.decode().split()
+
+
+async def test_a_gateway(box: Box) -> None:
+    """A program inside calls its model, and each call is told; whoever the engine runs as."""
+    endpoint = Endpoint()
+    told: list[Any] = []
+
+    def emit(event: Any) -> str:
+        told.append(event)
+        return str(len(told))
+
+    try:
+        endpoints = read_endpoints(endpoint.environ)
+        async with memory_log() as log, open_upstream(endpoints) as upstream:
+            trial = TrialCalls(
+                "m", Models(None, upstream=upstream), upstream, emit=emit, blobs=log.blobs,
+                clock=SystemClock(),
+            )  # fmt: skip
+            served = Box(SandboxWithGateway(box.sandbox, Gateway(trial)), box.spec)
+            program = ["python3", "-c", f"{CALL}\ntell(*chat())"]
+            _, printed = await served.run(program, env={"TRIALOG_MODEL": "m"})
+    finally:
+        endpoint.close()
+    assert 200 == json.loads(printed)[0]
+    assert ["ModelCalled", "AgentMessage"] == [type(event).__name__ for event in told]
+    assert [f"Bearer {KEY}"] == [asked.headers["authorization"] for asked in endpoint.asked]
 
 
 async def test_with_a_network(
