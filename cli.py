@@ -734,12 +734,13 @@ def export(
         ExportFormat,
         typer.Option(
             help="jsonl: training data, a line a step. trl: prompt and completion, a line a trial. "
-            "atif: trajectories. events: the log's events as they are. otel: traces (OTLP JSON). "
-            "junit: a test report (XML)."
+            "parquet: tables for analysis. atif: trajectories. events: the log's events as they "
+            "are. otel: traces (OTLP JSON). junit: a test report (XML)."
         ),
     ] = ExportFormat.jsonl,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where it goes. [standard output]")
+        Path | None,
+        typer.Option(metavar="FILE", help="Where it goes; a folder for parquet. [standard output]"),
     ] = None,
     as_of: AsOf = None,
     gamma: Annotated[

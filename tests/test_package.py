@@ -138,6 +138,11 @@ def test_third_party_imports_are_declared() -> None:
     }
     extras = {
         "engine/models/client.py: openai",
+        "engine/reading/opened.py: pandas",
+        "engine/reading/opened.py: pyarrow",
+        "engine/reading/parquet.py: pyarrow",
+        "engine/reading/tables.py: pandas",
+        "engine/reading/tables.py: pyarrow",
         "engine/agents/acp/forms.py: acp",
         "engine/agents/acp/forms.py: pydantic",
     }

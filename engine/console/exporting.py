@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
+
+from anyio import to_thread
 
 from ...events.errors import said
 from ..errors import ConfigError
@@ -16,7 +20,7 @@ from ..exports.writing import Written, write_events, write_trials
 from ..labels.asof import AsOf, parse_as_of
 from ..labels.rows import valid_gamma
 from ..location import NotFound
-from .destination import to_stream
+from .destination import to_folder, to_stream
 from .failure import EXIT_FAILED, EXIT_OK
 from .rewards import read_ledger, refuse_unknown
 from .session import Request, Session, opened
@@ -25,7 +29,7 @@ from .text import escaped, plural
 
 __all__ = ("export_thing",)
 
-_OF_REWARDS = ("jsonl", "trl")
+_OF_REWARDS = ("jsonl", "trl", "parquet")
 """Forms that labels and discounts have to do with."""
 
 
@@ -55,12 +59,17 @@ async def export_thing(
         selection = await _select(session, thing)
         if moment is not None:
             await _known_in(session, selection, moment)
-        async with to_stream(request, out) as write:
-            if form == "events":
-                written = await write_events(session.log, selection, write, tell)
-            else:
-                made = _form(form, selection, gamma)
-                written = await write_trials(session.log, selection, made, write, tell, moment)
+        log = session.log
+        if form == "parquet":
+            async with _tables(request, out, gamma) as tables:
+                written = await write_trials(log, selection, tables, _nowhere, tell, moment)
+        else:
+            async with to_stream(request, out) as write:
+                if form == "events":
+                    written = await write_events(log, selection, write, tell)
+                else:
+                    made = _form(form, selection, gamma)
+                    written = await write_trials(log, selection, made, write, tell, moment)
     what = "event" if form == "events" else "trial"
     return _conclude(request.terminal, written, what, masks=form in _OF_REWARDS)
 
@@ -77,6 +86,24 @@ def _form(form: str, selection: Selection, gamma: float) -> Form:
             return Traces()
         case _:
             return TestReport(selection.name)
+
+
+@asynccontextmanager
+async def _tables(request: Request, out: Path | None, gamma: float) -> AsyncGenerator[Form]:
+    """A folder's tables, which are there when all of them are whole."""
+    from ..reading.parquet import ParquetFiles
+
+    if out is None:
+        raise ConfigError(
+            "--format parquet writes several files; give a folder for them", key="--out"
+        )
+    async with to_folder(request, out) as folder:
+        with await to_thread.run_sync(ParquetFiles, folder, gamma) as tables:
+            yield tables
+
+
+async def _nowhere(data: bytes) -> None:
+    """Tables go into files of their own."""
 
 
 async def _select(session: Session, thing: str) -> Selection:

@@ -81,6 +81,7 @@ class ExportFormat(StrEnum):
 
     jsonl = "jsonl"
     trl = "trl"
+    parquet = "parquet"
     atif = "atif"
     events = "events"
     otel = "otel"

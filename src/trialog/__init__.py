@@ -1,8 +1,8 @@
 """trialog: an event-sourced engine that runs and grades agent trials.
 
 What authors of environments and verifiers write with is here: apps and environments, tasks,
-verifiers, policies, and `run`. It is imported when it is first asked for, so that the command
-line starts quickly.
+verifiers, policies, and `run`; and `open`, which reads a log. It is imported when it is first asked
+for, so that the command line starts quickly.
 """
 
 from importlib import import_module as _import_module
@@ -26,6 +26,7 @@ if _TYPE_CHECKING:
     from .engine.authoring.views import Episode as Episode
     from .engine.authoring.views import HindsightTrial as HindsightTrial
     from .engine.authoring.views import Step as Step
+    from .engine.reading.opened import open as open
     from .engine.run import run as run
 
 __version__ = _version("trialog")
@@ -45,6 +46,7 @@ _HOMES = {
     "Task": "engine.authoring.task",
     "VerifierOutput": "engine.authoring.verifiers",
     "action": "engine.authoring.app",
+    "open": "engine.reading.opened",
     "run": "engine.run",
     "total_reward": "engine.authoring.verifiers",
 }
@@ -68,6 +70,7 @@ __all__ = [
     "run",
     "total_reward",
 ]
+# `open` is not among them: a star import must not take the place of Python's own.
 
 
 def __getattr__(name: str) -> _Any:
@@ -80,4 +83,4 @@ def __getattr__(name: str) -> _Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_HOMES})

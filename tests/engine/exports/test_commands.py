@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from anyio import to_thread
 from junitparser import JUnitXml
+from pyarrow import parquet
 
+import trialog
 from helpers.at_desk import Desk, Said
 from trialog.engine.console.exporting import export_thing
 from trialog.engine.errors import ConfigError
 from trialog.engine.location import NotFound
+from trialog.engine.reading import parquet as files
+from trialog.engine.reading.tables import TABLES
 
 FORMS = ["jsonl", "trl", "atif", "events", "otel", "junit"]
 
@@ -117,3 +123,62 @@ async def test_a_trial_that_can_not_be_read_is_told(
         assert 1 == JUnitXml.fromstring(said.out.encode()).errors
     else:
         assert lines == len(said.objects)
+
+
+# Tables
+
+
+async def test_tables_are_files_of_a_folder(desk: Desk, tmp_path: Path) -> None:
+    """A Parquet file each for trials, steps, rewards and verdicts has what reading from Python
+    gives; the same each time, and what else is in the folder stays."""
+    said = await exported(desk, "parquet", out=tmp_path / "tables")
+    first = {path.name: path.read_bytes() for path in (tmp_path / "tables").iterdir()}
+    (tmp_path / "tables" / "notes.txt").write_text("mine")
+    await exported(desk, "parquet", out=tmp_path / "tables")
+
+    assert (0, "") == (said.code, said.out)
+    assert "2 trials exported, 0 of them masked" in said.err
+    again = {path.name: path.read_bytes() for path in (tmp_path / "tables").iterdir()}
+    assert {*first, "notes.txt"} == again.keys()
+    assert {f"{name}.parquet" for name in TABLES} == first.keys()
+    assert first == {name: data for name, data in again.items() if name in first}
+    log = await to_thread.run_sync(trialog.open, desk.jobs)
+    for name in TABLES:
+        found = parquet.read_table(tmp_path / "tables" / f"{name}.parquet")
+        assert found.equals(await to_thread.run_sync(log.trials().table, name))
+    assert ["tables"] == [path.name for path in tmp_path.iterdir() if "tables" in path.name]
+
+
+async def test_large_tables_are_written_in_groups(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that are gathered are written when there are many of them, or much in them."""
+    for name, limit in (("ROWS", 4), ("CHARACTERS", 1)):
+        with monkeypatch.context() as patched:
+            patched.setattr(files, name, limit)
+            await exported(desk, "parquet", out=tmp_path / name)
+        found = parquet.ParquetFile(tmp_path / name / "steps.parquet")
+        assert (2, 8) == (found.num_row_groups, found.metadata.num_rows)
+
+
+async def test_tables_that_can_not_be_written(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a folder, or without pyarrow, it is said what is missing, and nothing is left."""
+    with pytest.raises(ConfigError, match="--out: --format parquet writes several files"):
+        await exported(desk, "parquet")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ConfigError, match=r"pip install 'trialog\[tables\]'"):
+        await exported(desk, "parquet", out=tmp_path / "tables")
+    assert [] == [path for path in tmp_path.iterdir() if "tables" in path.name]
+
+
+async def test_tables_as_of_a_version(desk: Desk, tmp_path: Path) -> None:
+    """The ledger of a version of a verifier, and a discount, go into the tables as well."""
+    await exported(desk, "parquet", out=tmp_path / "tables", as_of="exact@0.1.0", gamma=0.5)
+
+    steps = parquet.read_table(tmp_path / "tables" / "steps.parquet").to_pylist()
+    rows = (await exported(desk, "jsonl", gamma=0.5)).objects
+    assert [row["to_go"] for row in rows if row["kind"] == "step"] == [
+        row["to_go"] for row in steps
+    ]
