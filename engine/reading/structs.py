@@ -25,9 +25,9 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None
     observed_by: str
     """`host`, or `agent` where only the agent says so."""
-    started_at: str
+    started_at: str | None
     """UTC, as all times are: RFC 3339 with six digits and ``Z``."""
-    seconds: float
+    seconds: float | None
     model_call: str | None
     tool_call: str | None
     reward: float | None
@@ -94,7 +94,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     verifier: str
     kind: str | None
     version: str | None
-    digest: str
+    digest: str | None
     weight: float | None
     score: float | None
     """None where it failed, or waits; `error` says why it failed."""
@@ -120,6 +120,8 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int
     execution: int
     seed: int | None
+    imported_from: str | None
+    """The other system that ran it; None where trialog did."""
     outcome: Literal["scored", "unscored", "errored", "cancelled"] | None
     passed: bool | None
     score: float | None

@@ -8,6 +8,7 @@ from ...events.kinds import ActionTaken, RegradeStarted, TrialErrored, TrialUnsc
 from ...events.kinds.parts import Criterion as StoredCriterion
 from ...events.kinds.parts import Verdict as StoredVerdict
 from ...events.values import BlobRef, Json, Text, unescape
+from ...projections.document import known_seconds
 from ...projections.grading import CriterionResult, VerifierResult, verifier_results
 from ...projections.regrades import answered
 from ...projections.result import answer, result
@@ -37,7 +38,8 @@ def trial_of(read: TrialRead, *, gamma: float = 1.0) -> Trial:
         agent_version=view.agent_version,
         model=slot.model or (view.agent_started.model if view.agent_started else None),
         parameters=unescape(slot.parameters), attempt=slot.attempt, execution=started.execution,
-        seed=started.seed, outcome=view.finish.payload.outcome if view.finish else None,
+        seed=started.seed, imported_from=started.imported.system if started.imported else None,
+        outcome=view.finish.payload.outcome if view.finish else None,
         passed=found.passed if found else None, score=found.score if found else None,
         scores=found.scores if found else {}, reward=named.get("reward"),
         reward_valid=found.reward_valid if found else False, named_rewards=named,
@@ -90,7 +92,8 @@ def _steps(read: TrialRead, gamma: float) -> Iterator[Step]:
                 trial=row.trial, event_id=row.event_id, number=row.step, turn=row.turn,
                 app=row.app, action=row.action, arguments=row.arguments,
                 observation=row.observation, error=row.error, observed_by=row.observed_by,
-                started_at=step.started_at, seconds=step.duration, model_call=row.model_call,
+                started_at=step.started_at or None,
+                seconds=known_seconds(step.duration, step.untimed), model_call=row.model_call,
                 tool_call=row.tool_call, reward=row.reward, credit=row.credit, to_go=row.to_go,
                 terminated=row.terminated, truncated=row.truncated,
             )  # fmt: skip
@@ -169,7 +172,7 @@ def _of_run(trial: str, given: VerifierResult, texts: _Texts) -> Verdict:
 def _of_regrade(trial: str, regrade: str, given: StoredVerdict, texts: _Texts) -> Verdict:
     return Verdict(
         trial=trial, given_in="regrade", regrade=regrade, verifier=given.verifier,
-        kind=given.verifier_kind, version=given.version, digest=given.digest,
+        kind=given.verifier_kind, version=given.version, digest=given.digest or None,
         weight=given.weight, score=None if given.missing else given.score,
         scores=score_names(given.scores), criteria=texts.criteria(given.criteria),
         evidence=texts.all(given.evidence), feedback=texts.optional(given.feedback),

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
+from xml.etree import ElementTree
 
 import pytest
 
@@ -118,6 +119,33 @@ def test_show_a_trial(user: User, make_task: MakeTask, agent_program: Callable[[
     [shown] = user.run("show", trial, "--json", code=0).objects
     assert shown["rewards"] == {"reward": 0.5}
     assert shown["folder"] == str(folder) + "/" + trial
+
+
+def test_exports_for_other_programs(user: User, make_task: MakeTask) -> None:
+    """export: a report of a job, the trace of a trial, tables in a folder, the log's events."""
+    make_task("tasks/good")
+    make_task("tasks/silent", test="exit 3\n")
+    folder = user.job("tasks", "-n", 1)
+    user.run("export", folder, "--format", "junit", "--out", "report.xml", code=0)
+    report = ElementTree.parse(user.home / "report.xml").getroot()
+    assert ("2", "1", "0") == tuple(report.attrib[k] for k in ("tests", "failures", "errors"))
+    (failure,) = report.iter("failure")
+    assert "the engine gave the reward" in failure.attrib["message"]
+
+    trial = next(path.name for path in folder.iterdir() if path.name.startswith("good__"))
+    (trace,) = user.run("export", trial, "--format", "otel", code=0).objects
+    (spans,) = trace["resourceSpans"][0]["scopeSpans"]
+    names = [span["name"] for span in spans["spans"]]
+    assert ["trial good", "sandbox start", "invoke_agent oracle"] == names[:3]
+
+    user.run("export", folder.name, "--format", "parquet", "--out", "tables", code=0)
+    assert {"trials.parquet", "steps.parquet", "rewards.parquet", "verdicts.parquet"} == {
+        path.name for path in (user.home / "tables").iterdir()
+    }
+    events = user.run("export", folder.name, "--format", "events", code=0).objects
+    assert list(range(1, len(events) + 1)) == sorted(event["position"] for event in events)
+    wrong = user.run("export", folder.name, "--format", "csv", code=2)
+    assert "parquet" in wrong.err
 
 
 def test_list_of_jobs(user: User, make_task: MakeTask) -> None:

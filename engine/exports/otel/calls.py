@@ -90,6 +90,7 @@ def action_attributes(action: ActionTaken) -> dict[str, Plain]:
         "trialog.app": action.app,
         "trialog.turn": action.turn,
         "trialog.observed_by": action.observed_by,
+        "trialog.untimed": action.untimed or None,
     }
 
 

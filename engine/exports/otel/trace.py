@@ -332,7 +332,11 @@ class _Trace:
         self, event: RecordedEvent, name: str, started_at: str, seconds: float,
         values: Mapping[str, Plain], *, kind: int = INTERNAL,
     ) -> Span:  # fmt: skip
-        """What says itself when it began."""
+        """What says itself when it began, where that is known."""
+        if not started_at:
+            span = self._took(event, name, seconds, kind=kind)
+            span.attributes += attributes(values)
+            return span
         start = nanoseconds(started_at)
         span = self._span(
             event, name, parent=self._innermost().span_id, start=start,

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from helpers.exports import FORMS, exported
+from helpers.given import unknown
 from helpers.golden import JOB, golden_log
+from trialog.engine.exports import writing
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 
@@ -60,3 +63,46 @@ async def test_a_blob_that_is_missing_is_told(name: str) -> None:
         assert data
     else:
         assert ([], whole) == (left_out, data)
+
+
+@pytest.mark.parametrize("name", sorted(FORMS))
+async def test_a_later_releases_event_is_told(name: str) -> None:
+    """A trial with an event that may not be passed over is left out and named, with the kind; as
+    an event it is written as it is."""
+    async with golden_log(GOLDEN / "files") as log:
+        stream = log._streams["trial/t__00000001"]
+        stream[3] = unknown(stream[3], ignorable=False)
+        data, left_out = await exported(log, JOB, name)
+
+    if name == "events":
+        assert [] == left_out
+        assert b'"kind":"FutureThing","schema":1' in data
+        assert b'"data":{"kind":"FutureThing","x":1}' in data
+    else:
+        ((trial, why),) = left_out
+        assert "t__00000001" == trial
+        assert "doesn't know kind 'FutureThing'" in why
+        assert b"t__00000003" in data
+
+
+@pytest.mark.parametrize("name", ["atif", "jsonl", "otel"])
+async def test_one_trial_at_a_time(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """A trial is written before the next one is read."""
+    order: list[str] = []
+    real, made = writing.read_one, writing._made
+
+    async def read(log: Any, trial: str, **named: Any) -> Any:
+        order.append(f"read {trial}")
+        return await real(log, trial, **named)
+
+    def render(form: Any, scheduled: Any, found: Any) -> bytes:
+        order.append(f"made {scheduled.trial}")
+        return made(form, scheduled, found)
+
+    monkeypatch.setattr(writing, "read_one", read)
+    monkeypatch.setattr(writing, "_made", render)
+    async with golden_log(GOLDEN / "files") as log:
+        await exported(log, JOB, name)
+
+    trials = ["t__00000001", "t__00000003", "t__00000005", "t__00000006"]
+    assert [f"{what} {trial}" for trial in trials for what in ("read", "made")] == order

@@ -145,6 +145,17 @@ def test_times_are_the_recorded_ones() -> None:
     ]
 
 
+def test_an_action_whose_time_is_not_known() -> None:
+    """It stands where its event was written, without length, and says so."""
+    items = [started(), action(started_at="", duration=0.0, untimed=True)]
+
+    root, act = spans(items)
+
+    assert 10**9 == act.start_time_unix_nano - root.start_time_unix_nano
+    assert act.start_time_unix_nano == act.end_time_unix_nano
+    assert known(act)["trialog.untimed"]
+
+
 def test_model_calls_speak_the_genai_conventions() -> None:
     """A call has its operation, provider, models, tokens, place and failure; a judge's reply is
     below its verifier."""
