@@ -68,8 +68,8 @@ WARNINGS: dict[str, Code] = {
         "not run again what was scored.",
     ),
     "gateway_refused": Code(
-        "The model gateway refused requests of the agent's that are not told one by one: without "
-        "the trial's key, malformed, too large, or for what it does not pass on.",
+        "The model gateway refused requests of the agent's: without the trial's key, malformed, "
+        "too large, for another model than the trial's, or for what it does not pass on.",
         "The message counts them by reason; see what the gateway passes on in docs/gateway.md.",
     ),
     "agent_report_malformed": Code(

@@ -51,6 +51,9 @@ comes in a flood must not keep the engine from its work."""
 
 HOLD_UP_SEC = 0.25
 
+LIMITS = {"max_turns", "max_seconds", "max_tokens", "max_cost"}
+"""Reasons to refuse that the agent's end tells of."""
+
 PAUSE = 0.1
 """Seconds before another connection is taken, when there was none to be had."""
 
@@ -108,8 +111,8 @@ class Gateway:
             tasks.cancel_scope.cancel()
 
     def close(self) -> None:
-        """The agent is done: tell of calls that its endpoint failed, and of what was refused
-        without a word of its own."""
+        """The agent is done: tell of calls that its endpoint failed and of what was refused, but
+        for a limit that the trial has ended by and whose calls were all told."""
         trial = self._trial
         if trial.failed:
             trial.emit(
@@ -119,14 +122,14 @@ class Gateway:
                     f"({trial.why})",
                 )
             )  # fmt: skip
-        untold = self._refused.total() - self._told
-        if untold > 0:
+        refused = self._refused.total()
+        if refused > self._told or self._refused.keys() - LIMITS:
             reasons = ", ".join(f"{count} {why}" for why, count in self._refused.most_common())
             self._trial.emit(
                 WarningRaised(
                     code="gateway_refused",
-                    message=f"the model gateway refused {self._refused.total()} requests of the "
-                    f"sandbox ({reasons})",
+                    message=f"the model gateway refused {refused} request{'s' * (refused != 1)} of "
+                    f"the sandbox ({reasons})",
                 )
             )  # fmt: skip
 

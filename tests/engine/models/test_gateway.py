@@ -611,6 +611,23 @@ async def test_refusals_are_told_up_to_a_number(
     assert "10 requests of the sandbox (10 max_turns)" in served.events[-1].message
 
 
+async def test_a_call_that_is_refused_for_no_limit_is_told_at_the_end(
+    serve: Serve, endpoint: Endpoint
+) -> None:
+    """An agent whose helper's model or tool is not passed on goes on without, and is graded: the
+    event alone would be found by nobody. A limit is told by how the agent ended."""
+    served = await serve(limits=ModelLimits(turns=0))
+    await served.ask(said())
+    served.gateway.close()
+    assert ["max_turns"] == [call.code for call in served.calls]
+    assert [] == [event for event in served.events if isinstance(event, WarningRaised)]
+    await served.ask(said(model="helper"))
+    served.gateway.close()
+    [told] = [event for event in served.events if isinstance(event, WarningRaised)]
+    assert "gateway_refused" == told.code
+    assert "2 requests of the sandbox (1 max_turns, 1 model_not_allowed)" in str(told.message)
+
+
 # Clients of all kinds
 
 
