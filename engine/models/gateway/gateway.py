@@ -42,6 +42,9 @@ HELD_CAP = 32 * 1024 * 1024
 UNPAID = 1000
 """Times that a trial may ask what costs nothing: which models there are, how many tokens."""
 
+BESIDE_CAP = 1024 * 1024 * 1024
+"""Bytes of requests that are no turns. Each is in the log, and no limit may hold for them."""
+
 REFUSALS = 50
 """Calls past a limit, or of another model, that are told one by one."""
 
@@ -68,6 +71,7 @@ class Gateway:
         self._calls = anyio.Semaphore(CALLS)
         self._held = 0
         self._unpaid = 0
+        self._beside = 0
         self._in_vain = 0
         self._refused: Counter[str] = Counter()
         """By reason, all that was not passed on."""
@@ -220,6 +224,10 @@ class Gateway:
             self._unpaid += 1
             if self._unpaid > UNPAID:
                 raise BadRequest(403, "this was asked too often", "asked_too_often")
+        if target.route.purpose != "agent":
+            self._beside += len(body)
+            if self._beside > BESIDE_CAP:
+                raise BadRequest(403, "too much was asked beside turns", "asked_too_much")
         if target.route.form != "models":
             wanted = await read_wanted(body, target.route.form)
             if (refused := self._problem(wanted, target)) is not None:

@@ -18,6 +18,9 @@ from .loose import as_list
 REMEMBERED = 32
 """Calls that another may continue."""
 
+MOST_MESSAGES = 10_000
+"""Of a call that is remembered; one with more is told whole, and none continues it."""
+
 INHERITED = ("tools", "system", "instructions")
 _LISTS = ("messages", "input")
 
@@ -72,7 +75,10 @@ def _described(event: str, request: Mapping[str, Any]) -> _Call | None:
     field = next((name for name in _LISTS if isinstance(request.get(name), list)), None)
     if field is None:
         return None
-    messages = [_digest(message) for message in as_list(request[field])]
+    given = as_list(request[field])
+    if len(given) > MOST_MESSAGES:
+        return None
+    messages = [_digest(message) for message in given]
     inherited = {name: _digest(request[name]) for name in INHERITED if name in request}
     return _Call(event, field, messages, inherited)
 

@@ -82,6 +82,22 @@ class _Pieces(list[str]):
     """A text in pieces, since adding to a long one again and again would copy it each time."""
 
 
+class _Parts(list[Any]):
+    """A list that comes in pieces, which name their places."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._places: dict[int | str, dict[str, Any]] = {}
+
+    def at(self, index: int | str) -> dict[str, Any]:
+        """What is at a place; an empty object that is added, where there is nothing."""
+        there = self._places.get(index)
+        if there is None:
+            there = self._places[index] = {}
+            self.append(there)
+        return there
+
+
 def _joined(value: Any) -> Any:
     if isinstance(value, _Pieces):
         return "".join(value)
@@ -110,6 +126,8 @@ class Chunks:
         self.error: str | None = None
         self._top: dict[str, Any] = {"object": name}
         self._choices: dict[int, dict[str, Any]] = {}
+        self._open: set[int] = set()
+        """Choices that are not finished."""
         self._usage: Any = None
 
     def add(self, data: Any) -> None:
@@ -128,13 +146,17 @@ class Chunks:
     def _add_choice(self, choice: dict[str, Any]) -> None:
         place = choice.get("index")
         number = place if isinstance(place, int) else 0
-        kept = self._choices.setdefault(number, {"message": {}, "finish_reason": None})
+        kept = self._choices.get(number)
+        if kept is None:
+            kept = self._choices[number] = {"message": {}, "finish_reason": None}
+            self._open.add(number)
         self._merge(kept["message"], as_object(choice.get("delta")))
         if isinstance(choice.get("text"), str):
             _add_text(kept, "text", choice["text"])
         if choice.get("finish_reason") is not None:
             kept["finish_reason"] = choice["finish_reason"]
-            self.ended = all(c["finish_reason"] is not None for c in self._choices.values())
+            self._open.discard(number)
+            self.ended = not self._open
 
     def _merge(self, into: dict[str, Any], delta: dict[str, Any]) -> None:
         for name, value in delta.items():
@@ -147,21 +169,19 @@ class Chunks:
                 into[name] = as_object(there)
                 self._merge(into[name], as_object(value))
             elif isinstance(value, list):
-                into[name] = as_list(there)
-                self._merge_list(into[name], as_list(value))
+                if not isinstance(there, _Parts):
+                    into[name] = there = _Parts()
+                self._merge_list(there, as_list(value))
             elif value is not None or name not in into:
                 into[name] = value
 
-    def _merge_list(self, into: list[Any], items: list[Any]) -> None:
+    def _merge_list(self, into: _Parts, items: list[Any]) -> None:
         for item in items:
             piece = as_object(item)
-            if "index" not in piece:
+            if isinstance(index := piece.get("index"), int | str):
+                self._merge(into.at(index), piece)
+            else:
                 into.append(item)
-                continue
-            same = (one for one in objects_in(into) if one.get("index") == piece["index"])
-            if (there := next(same, None)) is None:
-                into.append(there := {})
-            self._merge(there, piece)
 
     def whole(self) -> Any:
         """See Assembled."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import random
+import re
 import time
 import urllib.request
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -27,6 +28,8 @@ ANSWER_CAP = 64 * 1024 * 1024
 CONNECT_SEC = 30.0
 
 USER_AGENT = f"trialog/{version('trialog')}"
+
+_NOT_PLAIN = re.compile(r"[^ -~]")
 
 ANTHROPIC_VERSION = "2023-06-01"
 """Where a client names none."""
@@ -116,7 +119,7 @@ class Upstream:
             ) as response:  # fmt: skip
                 last = retries == RETRIES or not may_help(response.status, response.headers)
                 back = {k.lower(): v for k, v in response.headers.items()}
-                told = {name: value for name, value in back.items() if name in PASSED_BACK}
+                told = {name: _plain(back[name]) for name in PASSED_BACK if name in back}
                 if response.status == 200 and _is_stream(back):
                     begun = True
                     await down.begin(200, told)
@@ -202,6 +205,11 @@ async def _whole(response: aiohttp.ClientResponse) -> bytes:
         if len(body) > ANSWER_CAP:
             raise CallFailed(f"the endpoint's answer is over {ANSWER_CAP // 2**20} MiB", "rejected")
     return bytes(body)
+
+
+def _plain(header: str) -> str:
+    """A header's value as any client can read it; an endpoint may send any bytes."""
+    return _NOT_PLAIN.sub("?", header).strip()
 
 
 def _is_stream(headers: Mapping[str, str]) -> bool:

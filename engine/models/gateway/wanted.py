@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import msgspec
@@ -15,6 +15,9 @@ from .routes import Form
 
 CONTAINERS = 500_000
 """Lists and objects of a request; each costs far more memory than the two letters that it takes."""
+
+VALUES = 1_000_000
+"""Of a request, lists and objects among them."""
 
 DEPTH = 128
 
@@ -60,25 +63,30 @@ async def read_wanted(body: bytes, form: Form) -> Wanted:
 
 
 def _read(body: bytes) -> tuple[Any, str | None]:
-    value = decoded(body)
+    value = decoded(body, VALUES)
     return value, reaching_out(as_object(value))
 
 
-def decoded(body: bytes) -> Any:
-    """A body's JSON. Raises BadRequest."""
+def decoded(body: bytes, most: int | None = None) -> Any:
+    """A body's JSON, of so many values at most. Raises BadRequest."""
     try:
         value: Any = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
         raise BadRequest(400, f"the body is not JSON: {str(error)[:200]}", "bad_request") from None
-    if not _is_flat(value, DEPTH):
-        raise BadRequest(400, "the body is nested too deeply", "bad_request")
-    return value
+    level, count = [value], 0
+    for _ in range(DEPTH):
+        level = [item for each in level for item in _inside(each)]
+        count += len(level)
+        if most is not None and count > most:
+            raise BadRequest(413, f"the body has over {most} values", "request_too_large")
+        if not level:
+            return value
+    raise BadRequest(400, "the body is nested too deeply", "bad_request")
 
 
-def _is_flat(value: Any, room: int) -> bool:
-    """Whether nothing in a value lies deeper than this."""
-    items = as_object(value).values() if isinstance(value, dict) else as_list(value)
-    return room > 0 and all(_is_flat(item, room - 1) for item in items)
+def _inside(value: Any) -> Iterable[Any]:
+    """What a list or an object holds."""
+    return as_object(value).values() if isinstance(value, dict) else as_list(value)
 
 
 async def apart(size: int, work: Callable[[_A], _T], given: _A) -> _T:

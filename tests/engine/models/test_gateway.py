@@ -437,6 +437,18 @@ async def test_an_answer_that_is_no_json(served: Served, endpoint: Endpoint) -> 
     assert ("the endpoint's answer is no JSON", "<html>\ufffd") == (call.error, call.response)
 
 
+@pytest.mark.parametrize("reply", [chat("hello"), chat_stream("hello")])
+async def test_headers_that_are_none(served: Served, endpoint: Endpoint, reply: Reply) -> None:
+    """An answer reaches the client, whatever bytes its endpoint has in a header."""
+    kind = ("text/event-stream" if reply.pieces else "application/json") + "; charset=\xfc"
+    endpoint.reply(reply._replace(headers={"x-request-id": "\xe9\x01", "content-type": kind}))
+    with structlog.testing.capture_logs() as lines:
+        status, answer = await served.ask(said(stream=bool(reply.pieces)))
+    assert (200, True) == (status, "hello" in str(answer))
+    assert [None] == [call.error for call in served.calls]
+    assert [] == [line for line in lines if line["log_level"] == "error"]
+
+
 @pytest.mark.parametrize(
     ("pieces", "cut", "error"),
     [
@@ -692,6 +704,7 @@ async def test_garbage(served: Served, sent: bytes) -> None:
         (b'{"model": "m", "x": ' + b"[" * 3000 + b"]" * 3000 + b"}", "bad_request"),
         (b'{"model": "m", "x": ' + b'{"a":' * 200 + b"1" + b"}" * 201, "bad_request"),
         (b'{"model": "m", "x": [' + b"[]," * 600_000 + b"1]}", "request_too_large"),
+        (b'{"model": "m", "x": [' + b"1," * 1_100_000 + b"1]}", "request_too_large"),
         (b'{"model": "m", "x": "\\ud800"}', "bad_request"),
         (b'{"model": "m", "x": NaN}', "bad_request"),
         (b'{"model": "m", "x": "' + b"y" * 17 * 2**20 + b'"}', "request_too_large"),
@@ -813,6 +826,19 @@ async def test_what_costs_nothing_is_counted(
         found.append((await served.ask(asked, path="/v1/messages/count_tokens"))[0])
     assert [200, 200, 403] == found
     assert [0, 0] == [call.usage.model_calls for call in served.calls]
+
+
+async def test_what_is_no_turn_is_bounded(
+    served: Served, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Embeddings are no turns, so that no limit may hold for them; all together are so large."""
+    monkeypatch.setattr(gateway_module, "BESIDE_CAP", 1000)
+    asked = {"model": "m", "input": "x" * 400}
+    found = [await served.ask(asked, path="/v1/embeddings") for _ in range(3)]
+    assert [200, 200, 403] == [status for status, _ in found]
+    assert "asked_too_much" == found[-1][1]["error"]["code"]
+    assert 2 == len(endpoint.asked)
+    assert 200 == (await served.ask(said()))[0]
 
 
 async def test_one_trial_does_not_keep_others_out(serve: Serve, endpoint: Endpoint) -> None:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 import pytest
 
 from trialog.engine.models.gateway.again import streamed
-from trialog.engine.models.gateway.routes import Form
+from trialog.engine.models.gateway.recorded import RecordedEndpoints
+from trialog.engine.models.gateway.routes import Form, find
 from trialog.engine.models.gateway.streams import EventReader, assembler, data_of
+from trialog.engine.models.gateway.upstream import Ask, Downstream
+from trialog.engine.models.recorded import RecordedCall
+from trialog.engine.models.replaying import Recording
+from trialog.events.memory import MemoryLog
 
 CALLS = [
     {"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"n": 1}'}},
@@ -86,3 +92,26 @@ def test_an_answer_that_is_none_makes_a_stream_too(form: Form, answer: Any) -> N
     """Whatever an endpoint said then, a replay does not fail over it."""
     events, end = streamed(form, answer)
     assert all(event.endswith(b"\n\n") for event in [*events, *end])
+
+
+async def test_an_answer_that_was_no_json_comes_again() -> None:
+    """As it came then, to a client that had asked for a stream, too."""
+    request: dict[str, Any] = {"model": "m", "messages": [], "stream": True}
+    call = RecordedCall(
+        event="e1", request=request, body="<html>", error="the endpoint's answer is no JSON",
+        form="chat",
+    )  # fmt: skip
+    recording = Recording("t__1", [call], MemoryLog().blobs, clean=lambda value: value)
+    target = find("POST", "/v1/chat/completions", {})
+    assert target is not None
+
+    async def begin(status: int, headers: Mapping[str, str]) -> None:
+        raise AssertionError("no stream had begun")
+
+    async def piece(data: bytes) -> bool:
+        raise AssertionError("no stream had begun")
+
+    answer = await RecordedEndpoints(recording).ask(
+        Ask(target=target, body=msgspec.json.encode(request)), Downstream(begin, piece)
+    )
+    assert (200, b"<html>", "e1") == (answer.status, answer.body, answer.replayed)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import itertools
 import json
+import time
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.gateway import USED, chunk, event, message_events
-from trialog.engine.models.gateway.requests import INHERITED, Conversations
+from trialog.engine.models.gateway.requests import INHERITED, MOST_MESSAGES, Conversations
 from trialog.engine.models.gateway.said import said_in
 from trialog.engine.models.gateway.streams import EventReader, assembler, data_of
 
@@ -89,6 +91,27 @@ def test_several_choices() -> None:
         (choice["message"]["content"], choice["finish_reason"]) for choice in told["choices"]
     ]
     assert USED == told["usage"]
+
+
+@pytest.mark.parametrize("part", ["choices", "calls"])
+def test_a_stream_of_very_many_parts(part: str) -> None:
+    """It takes no more time for each part than a short one does."""
+
+    def seconds(parts: int) -> float:
+        whole = assembler("chat")
+        begun = time.process_time()
+        for number in range(parts):
+            call = {"tool_calls": [{"index": number, "function": {"arguments": "x"}}]}
+            place, delta = (0, call) if part == "calls" else (number, {"content": "x"})
+            choice = {"index": place, "delta": delta, "finish_reason": "stop"}
+            whole.add({"choices": [choice]})
+        choices = whole.whole()["choices"]
+        calls = choices[0]["message"].get("tool_calls", [])
+        assert parts == len(choices if part == "choices" else calls)
+        return time.process_time() - begun
+
+    few = seconds(500)
+    assert seconds(15_000) < 30 * 6 * few + 0.1
 
 
 def test_a_message_with_a_thought_and_a_tool() -> None:
@@ -199,3 +222,14 @@ def test_a_conversation_that_grows() -> None:
         conversations.recorded(f"e{number}", request)
         sizes.append(len(json.dumps(told)))
     assert max(sizes[1:]) < 1200
+
+
+def test_a_conversation_of_very_many_messages() -> None:
+    """What is remembered of a call is bounded: one that is longer is told whole each time."""
+    conversations = Conversations()
+    longest = {"model": "m", "messages": [1] * MOST_MESSAGES}
+    for name, request in (("e1", longest), ("e2", {**longest, "messages": [1] * 100_000})):
+        conversations.recorded(name, request)
+    assert {"model": "m", "messages": [], "continues": "e1"} == conversations.new_in(longest)
+    longer = {"model": "m", "messages": [1] * 100_001}
+    assert longer == conversations.new_in(longer)
