@@ -115,7 +115,10 @@ def _fate(
     if found is None or found.outcome == "cancelled":
         assert mask is not None
         return "skipped", mask.reason, mask.detail, ""
-    details = "\n".join(line for one in found.verifiers for line in _verifier_lines(one))
+    lines = [line for one in found.verifiers for line in _verifier_lines(one)]
+    if found.error is not None and not isinstance(view.conclusion, TrialErrored):
+        lines.insert(0, f"agent: {found.error_category}: {short(found.error)}")
+    details = "\n".join(lines)
     match view.conclusion:
         case TrialErrored(error=error, category=category):
             return "error", category, short(error), details

@@ -9,10 +9,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 from junitparser import Error, Failure, JUnitXml, Properties, Skipped, TestCase, TestSuite
 
-from helpers.given import Item, slot, started, trial, view
+from helpers.given import (
+    Item,
+    agent_finished,
+    scored,
+    slot,
+    started,
+    trial,
+    trial_scored,
+    verifier_started,
+    view,
+)
 from helpers.training import broken, ran
 from trialog.engine.exports.junit import Case, TestReport, case_of, held, report
-from trialog.events.kinds import AgentFailed, TrialErrored, TrialFinished, TrialScheduled
+from trialog.events.kinds import (
+    AgentFailed,
+    AgentStarted,
+    TrialErrored,
+    TrialFinished,
+    TrialScheduled,
+)
 
 UNHELD = "\x00\x08\x1b\x1f\x7f\x85\ud800\udfff\ufffe\uffff"
 
@@ -74,6 +90,20 @@ def test_a_passed_trial() -> None:
     assert ("t__00000001", "1.0", "scored") == tuple(
         properties[name] for name in ("trial", "rewards.reward", "outcome")
     )
+
+
+def test_what_the_agent_and_its_verifiers_said() -> None:
+    """A failure's text has why the agent ended early, and each verifier with its words."""
+    items = [
+        started(), AgentStarted(name="a"),
+        agent_finished(ended_by="agent_timeout", error="too slow", error_category="agent_timeout"),
+        verifier_started(), scored(0.25, evidence=["3 of 12"], feedback="more"),
+        trial_scored(0.25), TrialFinished(outcome="scored"),
+    ]  # fmt: skip
+
+    (told,) = only(report("j", [case_of(view(*items))])).result
+
+    assert "agent: agent_timeout: too slow\nscript: 0.25\n  3 of 12\n  more" == told.text
 
 
 def test_a_trial_that_is_left_out_is_an_error() -> None:
