@@ -534,7 +534,7 @@ def import_(
     json: Json = False,
     verbose: Verbose = 0,
 ) -> int:
-    """Read a job that Harbor or Inspect AI ran into the log; the same again adds nothing."""
+    """Read a job that another system ran into the log; the same again adds nothing."""
     from .engine.console.importing import import_jobs
 
     return _await(import_jobs, _request(json, verbose, log, jobs_dir), path)

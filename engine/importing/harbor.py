@@ -3,35 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any
 
-from ...events.kinds import (
-    AgentFailed,
-    AgentFinished,
-    AgentStarted,
-    ArtifactsSaved,
-    VerifierFailed,
-    VerifierScored,
-    VerifierStarted,
-    WarningRaised,
-)
+from ...events.kinds import AgentFailed, AgentFinished, AgentStarted
 from ...events.kinds.parts import Usage
-from ...events.kinds.trial import Artifact
 from .atif import tell_trajectory
-from .fields import Fields, RecordsError, finite, parse_object, seconds_between
+from .fields import Fields, RecordsError, parse_object, seconds_between
+from .graded import ERROR, Phase, tell_artifacts, tell_or_warn, tell_verdict
 from .records import JobRead, Records, Story, TrialRead
 
 RESULT = "result.json"
 CONFIG = "config.json"
-SCRIPT = "tests/test.sh"
-"""What its verifier is called: the script that grades."""
-STDOUT = "verifier/test-stdout.txt"
 TRAJECTORY = "agent/trajectory.json"
-_REWARDS = ("verifier/reward.txt", "verifier/reward.json", "verifier/reward-details.json")
 _AGENT_DEADLINE = "AgentTimeoutError"
 _CANCELLED = "CancelledError"
-ERROR = "imported_error"
-UNSCORED = "imported_unscored"
 
 
 class HarborReader:
@@ -117,7 +102,7 @@ class _Trial:
         error = _error(exception)
         rewards = result.table("verifier_result").raw("rewards")
         self._agent(exception, error, rewards is not None, began, ended)
-        self._artifacts()
+        tell_artifacts(self._records, self._key, story)
         self._verdict(rewards)
         cancelled = exception.text("exception_type") == _CANCELLED and rewards is None
         story.conclude(error, ERROR, result.time("finished_at"), cancelled=cancelled)
@@ -134,17 +119,12 @@ class _Trial:
 
     def _trajectory(self) -> None:
         file = f"{self._key}/{TRAJECTORY}"
-        if file not in self._records.refs:
-            return
-        told = Story("", self.story.at)
-        try:  # all of it, or nothing: what can't be read is in its file, and the trial still counts
-            tell_trajectory(parse_object(self._records.read(file), file), told)
-        except RecordsError as error:
-            self.story.tell(
-                WarningRaised(code="imported_unreadable", message=str(error), path=TRAJECTORY)
+        if file in self._records.refs:
+            tell_or_warn(
+                self.story,
+                TRAJECTORY,
+                lambda story: tell_trajectory(parse_object(self._records.read(file), file), story),
             )
-            return
-        tell_trajectory(parse_object(self._records.read(file), file), self.story)
 
     def _agent(
         self, exception: Fields, error: str | None, graded: bool, began: str | None,
@@ -173,75 +153,17 @@ class _Trial:
             ended,
         )
 
-    def _artifacts(self) -> None:
-        folder = f"{self._key}/artifacts"
-        found: list[Artifact] = []
-        for name in self._records.below(folder):
-            saved = self._records.saved(name, folder)
-            digest = saved.blob.blob.removeprefix("sha256:")
-            found.append(
-                Artifact(path=saved.path, blob=saved.blob, sha256=digest, size=saved.blob.size)
-            )
-        if found:
-            self.story.tell(ArtifactsSaved(artifacts=found, duration=0.0, untimed=True))
-
     def _verdict(self, rewards: Any) -> None:
         phase = self._result.table("verifier")
         began, ended = phase.time("started_at"), phase.time("finished_at")
         if rewards is None and began is None:
             return
-        mode = self._result.text("verifier_environment_mode")
-        where: Any = mode if mode in ("shared", "separate") else None
-        took = seconds_between(began, ended)
-        self.story.tell(
-            VerifierStarted(
-                verifier=SCRIPT, verifier_kind="script", digest="", weight=1.0, sandbox_mode=where
-            ),
-            began,
-        )
-        reward, others, why = _rewards(rewards)
-        output = self._records.output(f"{self._key}/{STDOUT}")
-        files = [
-            self._records.saved(name, f"{self._key}/verifier")
-            for part in _REWARDS
-            if (name := f"{self._key}/{part}") in self._records.refs
-        ]
-        if reward is None:
-            error = _error(self._result.table("exception_info")) or why
-            self.story.tell(
-                VerifierFailed(
-                    verifier=SCRIPT, verifier_kind="script", digest="", weight=1.0, error=error,
-                    category=UNSCORED, infrastructure=False, sandbox_mode=where,
-                    duration=took or 0.0, output=output, files=files, untimed=took is None,
-                ),
-                ended,
-            )  # fmt: skip
-            return
-        self.story.tell(
-            VerifierScored(
-                verifier=SCRIPT, verifier_kind="script", digest="", weight=1.0, score=reward,
-                scores=others, source="verifier", sandbox_mode=where, duration=took or 0.0,
-                output=output, files=files, untimed=took is None,
-            ),
-            ended,
+        tell_verdict(
+            self._records, self._key, self.story, rewards,
+            Phase(began, ended, seconds_between(began, ended)),
+            mode=self._result.text("verifier_environment_mode"),
+            error=_error(self._result.table("exception_info")),
         )  # fmt: skip
-
-
-def _rewards(given: Any) -> tuple[float | None, dict[str, float], str]:
-    """`reward`, the other scores, and why there is no reward. A single score is the reward."""
-    if not isinstance(given, dict) or not given:
-        return None, {}, "the verifier wrote no reward"
-    numbers: dict[str, float] = {}
-    for name, value in cast("dict[str, Any]", given).items():
-        number = finite(value)
-        if number is None:
-            return None, {}, f"the verifier's {name} is no number: {str(value)[:60]!r}"
-        numbers[name] = number
-    if len(numbers) == 1:
-        return next(iter(numbers.values())), {}, ""
-    reward = numbers.pop("reward", None)
-    listed = ", ".join(f"{name}={value:g}" for name, value in numbers.items())
-    return reward, numbers if reward is not None else {}, f"no score is named reward: {listed}"
 
 
 def _error(exception: Fields) -> str | None:

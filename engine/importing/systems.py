@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from .benchflow import BenchflowReader, looks_like_benchflow
 from .fields import RecordsError
 from .harbor import HarborReader, looks_like_harbor
 from .inspect_ai import HEADER, START, InspectReader
@@ -24,7 +25,10 @@ class System(NamedTuple):
     """By the names of the files, and what is in them."""
 
 
-FOLDERS = (System("harbor", HarborReader, looks_like_harbor),)
+FOLDERS = (
+    System("harbor", HarborReader, looks_like_harbor),
+    System("benchflow", BenchflowReader, looks_like_benchflow),
+)
 
 
 def sources_in(path: Path) -> list[Path]:
