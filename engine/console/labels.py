@@ -28,6 +28,7 @@ from ..labels.current import (
     CurrentVerifier,
     JobTask,
     find_verifier,
+    imported_tasks,
     job_tasks,
     recorded_verifier,
 )
@@ -155,6 +156,8 @@ async def _work(
     request = session.request
     found = await job_trials(log, await session.job(job))
     tasks = await job_tasks(found.started.tasks, log.blobs)
+    if found.started.imported is not None:
+        tasks |= imported_tasks(one.slot.task for one in found.trials)
     refuse_script(name, tasks)
     async with AsyncExitStack() as stack:
         scratch = await to_thread.run_sync(

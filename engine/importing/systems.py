@@ -10,6 +10,7 @@ from .benchflow import BenchflowReader, looks_like_benchflow
 from .fields import RecordsError
 from .harbor import HarborReader, looks_like_harbor
 from .inspect_ai import HEADER, START, InspectReader
+from .plural import PluralReader, looks_like_plural
 from .records import Reader, Records
 from .sources import Archive, Folder, OneFile, Source
 
@@ -28,6 +29,7 @@ class System(NamedTuple):
 FOLDERS = (
     System("harbor", HarborReader, looks_like_harbor),
     System("benchflow", BenchflowReader, looks_like_benchflow),
+    System("plural", PluralReader, looks_like_plural),
 )
 
 

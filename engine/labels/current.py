@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -93,6 +93,11 @@ async def job_tasks(
             data = await blobs.get(snapshot.snapshot)
             found[snapshot.task] = await to_thread.run_sync(_unpack, data)
     return found
+
+
+def imported_tasks(names: Iterable[str]) -> dict[str, JobTask | None]:
+    """Tasks of a job that another system ran: of these the log has no more than the names."""
+    return {name: JobTask(data=TaskData(name=name), verifiers=[]) for name in names}
 
 
 def _unpack(data: bytes) -> JobTask:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from acceptance.conftest import User
-from helpers.imports import EVAL, HARBOR, copied
+from helpers.imports import EVAL, HARBOR, SAMPLES, copied
 from helpers.reviewing import MakeReviewer, review
 
 
@@ -127,3 +127,44 @@ def test_secrets_of_the_environment_stay_out_of_events(user: User) -> None:
     [written] = Path(job["folder"]).glob("says-hello*/trajectory.json")
     assert "[redacted:A_API_KEY]" in written.read_text()
     assert "s3cret" not in written.read_text()
+
+
+def test_labels_of_an_imported_episode(user: User) -> None:
+    """A verifier of a project here judges Plural's trial by its recorded steps and states; the
+    label is kept beside what Plural gave, and only once."""
+    job = imported(user, SAMPLES / "plural" / "desk")
+    user.run("init", "mine", code=0)
+    project = user.home / "mine"
+    user.run("verifier", "init", "careful", cwd=project, code=0)
+    folder = project / "verifiers" / "careful"
+    code = next(folder.glob("*.py"))
+    code.write_text(VERIFIER)
+    (folder / "verifier.yaml").write_text(
+        "name: careful\nkind: deterministic\nversion: 0.1.0\n"
+        f"check: {code.name}:check\nreward: {code.name}:reward\n"
+    )
+    words = ("careful", "--job", job, "--tasks-root", project)
+    tried = user.run("verifier", "try", *words, code=0)
+    assert "score 1.00, 3 rewards" in tried.out
+    user.run("verifier", "apply", *words, code=0)
+    user.run("verifier", "apply", *words, code=0)
+    [trial] = job.glob("trl*")
+    rewards = [json.loads(line) for line in (trial / "rewards.jsonl").read_text().splitlines()]
+    given = [one["value"] for one in rewards if one["verifier"] == "careful"]
+    assert sorted(given) == [-1.0, 0.0, 0.0]
+    assert sum(one["verifier"] == "desk-check" for one in rewards) == 4
+    user.run("rebuild", job, "--check", code=0)
+
+
+VERIFIER = """
+from trialog import VerifierOutput
+
+
+def check(episode):
+    state = episode.apps["desk"].final
+    return VerifierOutput(score=float(state["answer"] == "store credit"))
+
+
+def reward(step):
+    return -1.0 if step.error else 0.0
+"""
