@@ -9,11 +9,13 @@ import time
 import urllib.request
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from importlib import import_module
 from importlib.metadata import version
+from typing import TYPE_CHECKING
 
-import aiohttp
 import anyio
 import msgspec
+from anyio import to_thread
 from yarl import URL
 
 from ...redact import Redactor
@@ -21,6 +23,9 @@ from ..client import CallFailed, CallWatch
 from ..endpoint import ANTHROPIC, ANTHROPIC_API_KEY, API_KEY, OPENAI, Api, Endpoint
 from ..retrying import RETRIES, may_help, pause
 from .routes import PASSED_BACK, VERSION, Target
+
+if TYPE_CHECKING:
+    import aiohttp  # slow to import, and most jobs have no gateway
 
 ANSWER_CAP = 64 * 1024 * 1024
 """Bytes of one answer."""
@@ -110,6 +115,8 @@ class Upstream:
                 retries += 1
 
     async def _try(self, ask: Ask, down: Downstream, retries: int) -> Answer:
+        import aiohttp
+
         begun = False
         try:
             async with self._session.request(
@@ -177,6 +184,9 @@ class Upstream:
 @asynccontextmanager
 async def open_upstream(endpoints: Mapping[Api, Endpoint]) -> AsyncGenerator[Upstream]:
     """The endpoints, as long as a job runs."""
+    await to_thread.run_sync(import_module, "aiohttp")
+    import aiohttp
+
     session = aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0),  # callers are held back before they come here
         timeout=aiohttp.ClientTimeout(total=None, connect=CONNECT_SEC),
