@@ -113,7 +113,7 @@ class Services:
         call = request.tool_call
         asked: dict[str, Json] = {
             "tool_call": call.tool_call_id,
-            "title": call.title or "",
+            "title": call.title or self._chronicle.title(call.tool_call_id),
             "options": [f"{option.kind}: {option.name}" for option in request.options],
         }
         if not offered:

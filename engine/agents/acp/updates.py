@@ -88,6 +88,11 @@ class Chronicle:
         """Seconds since then."""
         return self._clock.monotonic() - self.heard_at
 
+    def title(self, call: str) -> str:
+        """What a tool call that has not ended is called; empty where it has no title."""
+        known = self._calls.get(call)
+        return "" if known is None else known.known.get("title") or ""
+
     # What comes
 
     async def notified(self, method: str, params: Any, size: int) -> None:

@@ -528,6 +528,22 @@ async def test_permission(desk: Desk, kinds: list[str], chosen: str | None) -> N
         assert came == {"chosen": chosen}
 
 
+async def test_permission_for_a_call_that_was_told_before(desk: Desk) -> None:
+    """A request may name the call alone: its title is the one that the call was begun with."""
+    done = await desk.work(
+        """
+        def work(prompt):
+            update("tool_call", toolCallId="c1", title="Remove all", kind="delete")
+            for call in ("c1", "c2"):
+                ask("session/request_permission", toolCall={"toolCallId": call},
+                    options=[{"optionId": "o", "name": "Yes", "kind": "allow_once"}])
+            return "end_turn"
+        """
+    )
+    asked = [step[2] for step in done.steps if step[:2] == ("session", "permission")]
+    assert [("c1", "Remove all"), ("c2", "")] == [(a["tool_call"], a["title"]) for a in asked]
+
+
 async def test_an_agent_made_with_the_package(desk: Desk) -> None:
     """The protocol's own library on the other side understands what is said, and is understood."""
     done = await desk.work(
