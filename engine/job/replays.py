@@ -97,10 +97,10 @@ async def find_replayed(log: EventLog, config: JobConfig, tasks: Iterable[str]) 
         except _Unseen as why:
             unseen.append(f"{_named(slot)}: {why}")
     if unseen:
-        more = f"; and {len(unseen) - SHOWN} more" if len(unseen) > SHOWN else ""
+        more = f", and {len(unseen) - SHOWN} more" if len(unseen) > SHOWN else ""
         raise ConfigError(
             f"job {job.started.job} can't answer {len(unseen)} of {len(unseen) + len(found)} "
-            f"trials; {'; '.join(unseen[:SHOWN])}{more}",
+            f"trials: {', and '.join(unseen[:SHOWN])}{more}; only what it recorded can be replayed",
             key="--replay-models",
         )
     snapshots = {task.task: task for task in job.started.tasks}

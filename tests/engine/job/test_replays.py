@@ -308,8 +308,8 @@ async def test_what_can_not_be_replayed(tmp_path: Path) -> None:
             return await refused(log, tmp_path, replay_models=job, **changes)
 
         assert (
-            f"--replay-models: job {job} can't answer 1 of 1 trials; other by chat with m, "
-            "attempt 1: its tasks that were run are count"
+            f"--replay-models: job {job} can't answer 1 of 1 trials: other by chat with m, "
+            "attempt 1: its tasks that were run are count; only what it recorded can be replayed"
         ) == await why(task=episode_task("other"))
         assert "with n, attempt 1: its models that were run are m" in await why(models=["n"])
         assert "its parameters that were run are {}" in await why(parameters=[{"a": 1}])
