@@ -76,13 +76,13 @@ def read_sample(
 class _Sample:
     def __init__(self, sample: Fields, seed: str, at: str | None) -> None:
         self._sample = sample
-        self._attached: dict[str, Any] = sample.raw("attachments") or {}
+        self._attached = sample.table("attachments").values
         pools = sample.table("events_data")
         self._messages, self._calls = pools.items("messages"), pools.items("calls")
         events = sample.tables("events")
         self._events = events
-        self._spans = {e.raw("id"): e for e in events if e.raw("event") == "span_begin"}
-        self._acted = {e.raw("id") for e in events if e.raw("event") == "tool"}
+        self._spans = {str(e.raw("id")): e for e in events if e.raw("event") == "span_begin"}
+        self._acted = {str(e.raw("id")) for e in events if e.raw("event") == "tool"}
         self._said: set[str] = set()
         self._asked: dict[str, str] = {}
         """Which model call asked for a tool call."""
@@ -103,7 +103,7 @@ class _Sample:
     def dialogue(self) -> None:
         """Messages alone: nothing is known of times, nor of the calls behind them."""
         results = {
-            m.get("tool_call_id"): m
+            str(m.get("tool_call_id")): m
             for m in objects(self._sample.raw("messages"))
             if m.get("role") == "tool"
         }
@@ -112,7 +112,7 @@ class _Sample:
                 self._turn += 1
             self._say(message, None)
             for call in objects(message.get("tool_calls")):
-                came = results.get(call.get("id"), {})
+                came = results.get(str(call.get("id")), {})
                 error = came.get("error")
                 self.story.tell(
                     ActionTaken(
@@ -194,13 +194,13 @@ class _Sample:
     def _say(self, message: dict[str, Any], call: str | None, at: str | None = None) -> None:
         """A message, the first time that it is seen; a tool's is its action's observation."""
         ident = message.get("id") or hashlib.sha256(msgspec.json.encode(message)).hexdigest()
-        if ident in self._said:
+        if str(ident) in self._said:
             return
         self._said.add(str(ident))
         role = message.get("role")
         if role not in ("system", "user", "assistant", "tool"):
             return
-        if role == "tool" and (not self._events or message.get("tool_call_id") in self._acted):
+        if role == "tool" and (not self._events or str(message.get("tool_call_id")) in self._acted):
             return
         content = self._whole(message.get("content"))
         text, reasoning = _texts(content)
@@ -307,7 +307,7 @@ class _Sample:
     def _scores(self, event: Fields) -> bool:
         """Whether an event belongs to a scorer's work."""
         ident, seen = event.raw("span_id"), 0
-        while (span := self._spans.get(ident)) is not None and seen < len(self._spans):
+        while (span := self._spans.get(str(ident))) is not None and seen < len(self._spans):
             if span.raw("type") in ("scorers", "scorer"):
                 return True
             ident, seen = span.raw("parent_id"), seen + 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal
 
@@ -192,25 +192,26 @@ class _Trial:
         """The harness's record in its order; actions with what the apps' own host recorded, where
         it did. Without that, the agent alone saw them."""
         hosted = iter(self._lines("steps.jsonl"))
-        states = {line.whole("step"): line.raw("state") for line in self._lines("states.jsonl")}
+        states = {
+            line.whole("step"): line.table("state").values for line in self._lines("states.jsonl")
+        }
         number = 0
         for event in self._episode:
             kind = event.text("kind")
             if kind == "environment.step":
                 number += 1
-                self._action(event, next(hosted, None), states.get(number))
+                self._action(event, next(hosted, None), states.get(number, {}))
             elif kind is not None and kind.startswith("model"):
                 self._call(event)
         for host in hosted:  # steps that the harness did not tell of
             number += 1
-            self._action(None, host, states.get(number))
+            self._action(None, host, states.get(number, {}))
 
-    def _action(self, told: Fields | None, host: Fields | None, states: Any) -> None:
+    def _action(self, told: Fields | None, host: Fields | None, changed: Mapping[str, Any]) -> None:
         event = host or told
         assert event is not None
         at = None if told is None else told.time("started_at")
         milliseconds = None if told is None else told.number("duration_ms")
-        changed = Fields.of(states or {}, event.file, "state")
         ident = self.story.tell(
             ActionTaken(
                 turn=event.whole("turn") or (told.whole("turn") if told else None) or 1,
@@ -219,7 +220,7 @@ class _Trial:
                 arguments=event.raw("arguments"),
                 observation=event.raw("observation"),
                 error=event.table("info").text("error") or (told.text("error") if told else None),
-                states={name: StateChange(full=[state]) for name, state in changed.values.items()},
+                states={name: StateChange(full=[state]) for name, state in changed.items()},
                 started_at=at or "",
                 duration=(milliseconds or 0.0) / 1000,
                 observed_by="agent" if host is None else "host",

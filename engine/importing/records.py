@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, cast
 from uuid import UUID
@@ -39,6 +40,7 @@ class Records:
         self._source = source
         self.refs = refs
         """The blob that each file is, or will be."""
+        self._sorted = sorted(refs)
 
     @property
     def names(self) -> list[str]:
@@ -54,7 +56,8 @@ class Records:
 
     def below(self, folder: str) -> list[str]:
         """The files in a folder."""
-        return [name for name in self.refs if name.startswith(f"{folder}/")]
+        first, last = (bisect_left(self._sorted, f"{folder}{end}") for end in ("/", "0"))
+        return self._sorted[first:last]  # "0" is what follows "/"
 
     def saved(self, name: str, folder: str = "") -> SavedFile:
         """A file by its name below a folder."""

@@ -82,7 +82,11 @@ class Folder:
                 continue
             for entry in entries:
                 path = Path(entry.path)
-                status = entry.stat(follow_symlinks=False)
+                try:
+                    status = entry.stat(follow_symlinks=False)
+                except OSError as error:
+                    self._leave(path, f"can't be read: {error.strerror}")
+                    continue
                 if stat.S_ISDIR(status.st_mode):
                     if depth == DEEPEST:
                         self._leave(path, f"nested more than {DEEPEST} folders deep")

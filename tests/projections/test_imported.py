@@ -10,6 +10,7 @@ from helpers.given import (
     action,
     agent_finished,
     job_started,
+    recorded,
     scored,
     started,
     trial_scored,
@@ -25,7 +26,8 @@ from trialog.events.kinds import (
 from trialog.events.kinds.job import ImportedJob
 from trialog.events.kinds.parts import SkippedPath
 from trialog.events.kinds.trial import ImportedTrial
-from trialog.projections.files import trial_files
+from trialog.projections.files import job_files, trial_files
+from trialog.projections.summary import SummaryFold
 from trialog.projections.timeline import describe
 
 TRIAL = ImportedTrial(system="harbor", name="hello__1", path="hello__1")
@@ -72,12 +74,18 @@ def test_a_result_says_who_ran_it() -> None:
 
 def test_a_summary_says_who_ran_it() -> None:
     """With the version, and how much was left out."""
-    from projections.test_summary import of
-
-    assert "imported" not in of([job_started()])
-    assert of([job_started(imported=JOB)])["imported"] == {
+    assert "imported" not in summed(job_started())
+    assert summed(job_started(imported=JOB))["imported"] == {
         "system": "harbor", "version": "0.26.0", "name": "j", "digest": "ab", "left_out": 1,
     }  # fmt: skip
+
+
+def summed(*items: Item) -> dict[str, Any]:
+    """The job's summary."""
+    fold = SummaryFold()
+    fold.feed(recorded("job/j", items))
+    found: dict[str, Any] = json.loads(job_files(fold).documents["summary.json"])
+    return found
 
 
 def test_times_that_are_not_known_are_null() -> None:
