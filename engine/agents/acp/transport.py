@@ -14,6 +14,7 @@ from typing import Any, cast
 import anyio
 from anyio import to_thread
 
+from ...levels import levels
 from .pipes import Pipe
 
 LINE_CAP = 32 * 1024 * 1024
@@ -27,6 +28,9 @@ MOST_MALFORMED = 1000
 
 OPEN_CAP = 64 * 1024 * 1024
 """Bytes of all of them together, where it is more than one."""
+
+DEPTH = 128
+"""Levels of a message."""
 
 _LARGE = 128 * 1024
 """Bytes of a line that is read off the event loop."""
@@ -169,6 +173,8 @@ def read(line: bytes) -> Message | str:
     if not isinstance(value, dict):
         return "not a JSON object"
     message = cast("Message", value)
+    if any(depth == DEPTH for depth, _ in enumerate(levels(message), 1)):
+        return "nested too deeply"
     if "method" in message:
         right = isinstance(message["method"], str) and _is_id(message.get("id"))
         return message if right else "neither a request nor a notification"

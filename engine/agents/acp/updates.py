@@ -25,6 +25,9 @@ APP = "agent"
 MOST_EVENTS = 10_000
 """Messages, steps and the like of one agent that are kept."""
 
+KEPT_CAP = 1024 * 1024 * 1024
+"""Bytes of all these."""
+
 MOST_WARNINGS = 20
 """Malformed messages that are named one by one."""
 
@@ -77,7 +80,11 @@ class Chronicle:
         self._calls: dict[str, _Call] = {}
         self._ended: set[str] = set()
         self._plan: str | None = None
+        self._open_size = 0
+        """Bytes that are held of calls which have not ended."""
         self._told = 0
+        self._kept = 0
+        """Bytes of what was told."""
         self._malformed = 0
 
     def heard(self) -> None:
@@ -144,7 +151,7 @@ class Chronicle:
 
     async def _message(self, text: str, thought: str | None) -> None:
         self.turn += 1
-        if self._full():
+        if self._full(len(text) + len(thought or "")):
             return
         blobs = self._context.blobs
         clean, raw = without_surrogates(text)
@@ -182,19 +189,23 @@ class Chronicle:
             self.turn = max(self.turn, 1)
             call = _Call(self.turn, self._clock.now(), self._clock.monotonic())
             self._calls[ident] = call
+        self._open_size -= call.size
         call.take(update, size)
+        self._open_size += call.size
         if call.known.get("status") in _DONE:
-            await self._acted(ident, self._calls.pop(ident))
-        while sum(one.size for one in self._calls.values()) > OPEN_CAP:
-            oldest = next(iter(self._calls))
-            await self._acted(oldest, self._calls.pop(oldest))
+            await self._acted(ident)
+        while self._open_size > OPEN_CAP:
+            await self._acted(next(iter(self._calls)))
 
-    async def _acted(self, ident: str, call: _Call) -> None:
+    async def _acted(self, ident: str) -> None:
+        call = self._calls.pop(ident)
+        self._open_size -= call.size
         self._ended.add(ident)
-        if self._full():
-            return
         known, blobs = call.known, self._context.blobs
+        arguments = _arguments(known)
         observation = _observation(known.get("content"), known.get("raw_output"))
+        if self._full(_length(arguments) + _length(observation)):
+            return
         error: str | None = None
         if known.get("status") == "failed":
             error = observation if isinstance(observation, str) else "the tool call failed"
@@ -206,7 +217,7 @@ class Chronicle:
                 tool_call=ident,
                 app=APP,
                 action=known.get("kind") or "other",
-                arguments=await store_json(_arguments(known), blobs),
+                arguments=await store_json(arguments, blobs),
                 observation=None if observation is None else await store_json(observation, blobs),
                 error=None if error is None else await store_text(error, blobs),
                 started_at=call.at,
@@ -224,7 +235,7 @@ class Chronicle:
     ) -> None:  # fmt: skip
         """A request of the agent's was answered. It is no call of a tool: that is told by it."""
         await self.flush()
-        if self._full():
+        if self._full(_length([arguments, observation, error])):
             return
         blobs = self._context.blobs
         self._context.emit(
@@ -259,13 +270,14 @@ class Chronicle:
     async def finish(self) -> None:
         """Tell the rest: what was being said, and calls that never ended."""
         await self.flush()
-        for ident, call in list(self._calls.items()):
-            await self._acted(ident, self._calls.pop(ident, call))
+        for ident in list(self._calls):
+            await self._acted(ident)
         if self._malformed > MOST_WARNINGS:
             total = f"{self._malformed} messages of the agent's are none of the protocol's"
             self._warn("agent_report_malformed", total)
-        if self._told > MOST_EVENTS:
-            self._warn("agent_report_cut", f"only the first {MOST_EVENTS} of what it told are kept")
+        if self._told > MOST_EVENTS or self._kept > KEPT_CAP:
+            most = f"{KEPT_CAP // 2**20} MiB" if self._kept > KEPT_CAP else str(MOST_EVENTS)
+            self._warn("agent_report_cut", f"only the first {most} of what it told are kept")
 
     def usage(self, used: schema.Usage | None) -> Usage | None:
         """What it says that it used."""
@@ -278,9 +290,10 @@ class Chronicle:
             cost_usd=self.cost,
         )
 
-    def _full(self) -> bool:
+    def _full(self, size: int) -> bool:
         self._told += 1
-        return self._told > MOST_EVENTS
+        self._kept += size
+        return self._told > MOST_EVENTS or self._kept > KEPT_CAP
 
     def _warn(self, code: str, message: str) -> None:
         self._context.emit(WarningRaised(code=code, message=without_surrogates(message)[0]))
@@ -300,6 +313,17 @@ _KINDS = {
     "tool_call_update", "plan", "usage_update",
 }  # fmt: skip
 """Updates that are looked at; others may be of a later protocol."""
+
+
+def _length(value: Any) -> int:
+    """About the bytes that a value takes in the log."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, dict):
+        value = list(cast("dict[str, Any]", value).values())
+    if isinstance(value, list):
+        return sum(_length(item) for item in cast("list[object]", value))
+    return 8
 
 
 def _kind(params: Any) -> str | None:

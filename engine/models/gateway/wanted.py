@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import msgspec
 from anyio import to_thread
 
+from ...levels import levels
 from .http import BadRequest
-from .loose import as_list, as_object
+from .loose import as_object
 from .reach import reaching_out
 from .routes import Form
 
@@ -73,20 +74,14 @@ def decoded(body: bytes, most: int | None = None) -> Any:
         value: Any = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
         raise BadRequest(400, f"the body is not JSON: {str(error)[:200]}", "bad_request") from None
-    level, count = [value], 0
-    for _ in range(DEPTH):
-        level = [item for each in level for item in _inside(each)]
+    count = 0
+    for depth, level in enumerate(levels(value), 1):
         count += len(level)
         if most is not None and count > most:
             raise BadRequest(413, f"the body has over {most} values", "request_too_large")
-        if not level:
-            return value
-    raise BadRequest(400, "the body is nested too deeply", "bad_request")
-
-
-def _inside(value: Any) -> Iterable[Any]:
-    """What a list or an object holds."""
-    return as_object(value).values() if isinstance(value, dict) else as_list(value)
+        if depth == DEPTH:
+            raise BadRequest(400, "the body is nested too deeply", "bad_request")
+    return value
 
 
 async def apart(size: int, work: Callable[[_A], _T], given: _A) -> _T:

@@ -837,6 +837,30 @@ async def test_rubbish_between_messages(desk: Desk) -> None:
     ]
 
 
+@pytest.mark.parametrize("depth", [50, 200, 600, 900, 2000])
+async def test_nested_values(desk: Desk, depth: int) -> None:
+    """What can't be kept is passed over at once, be it of a call that has ended or of an open one;
+    the agent works on."""
+    done = await desk.work(
+        f"""
+        def work(prompt):
+            deep = '{{"title": "t", "rawInput": ' + "[" * {depth} + "]" * {depth} + "}}"
+            for rest in ('"toolCallId": "a"', '"toolCallId": "b", "status": "completed"'):
+                update_of = '{{"sessionUpdate": "tool_call", ' + rest + ", " + deep[1:]
+                params = '{{"sessionId": "s1", "update": ' + update_of + "}}"
+                raw('{{"jsonrpc": "2.0", "method": "session/update", "params": '
+                    + params + "}}" + chr(10))
+            say("on")
+            return "end_turn"
+        """
+    )
+    assert (done.ending, done.said) == (("done", None), [("on", None)])
+    assert len(done.steps) == (2 if depth < 100 else 0)
+    assert ["nested too deeply"] * (2 - len(done.steps)) == [
+        warning.rpartition(": ")[2] for warning in done.warnings
+    ]
+
+
 async def test_floods_are_bounded(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of messages, calls and warnings so many are kept, and what is left out is said."""
     monkeypatch.setattr(updates, "MOST_EVENTS", 5)
@@ -864,6 +888,40 @@ async def test_floods_are_bounded(desk: Desk, monkeypatch: pytest.MonkeyPatch) -
         "only the first 5 of what it told are kept",
     ]
     assert "too many requests are open at once" in done.printed
+
+
+@pytest.mark.parametrize(
+    "flood",
+    [
+        'say(f"{n}" * 5000)',
+        'update("tool_call", toolCallId=f"c{n}", title="t", rawInput=f"{n}" * 5000,'
+        ' status="completed")',
+        'ask("fs/write_text_file", path=FOLDER + "/x", content=f"{n}" * 5000)',
+        'name = ask("terminal/create", command=f"printf %05000d {n}")["terminalId"];'
+        ' ask("terminal/wait_for_exit", terminalId=name)',
+        'ask("session/request_permission", options=[],'
+        ' toolCall={"toolCallId": "c", "title": f"{n}" * 5000})',
+    ],
+)
+async def test_what_is_kept_is_bounded_in_bytes(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, flood: str
+) -> None:
+    """A few messages may be as large as many, and the log is no place to fill a disk from."""
+    monkeypatch.setattr(updates, "KEPT_CAP", 12_000)
+    monkeypatch.setattr(updates, "MESSAGE_CAP", 10)
+    done = await desk.work(
+        f"""
+        import os
+        FOLDER = os.environ["FOLDER"]
+        def work(prompt):
+            for n in range(9):
+                {flood}
+            return "end_turn"
+        """
+    )
+    assert done.ending == ("done", None)
+    assert len(done.said) + len(done.steps) in (2, 3)
+    assert done.warnings == ["only the first 0 MiB of what it told are kept"]
 
 
 async def test_what_is_held_is_bounded(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
