@@ -16,13 +16,14 @@ SHELL := /bin/bash
 VENV := .venv
 RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
+DEMO_STAMP := $(VENV)/.installed-demo
 BENCH_STAMP := $(VENV)/.installed-bench
 ARGS ?=
 
 help:
 	@sed -n '3,10s/^# \{0,1\}//p' Makefile
 
-demo: $(STAMP)
+demo: $(DEMO_STAMP)
 	@$(RUN) tools/demo.py $(ARGS)
 
 test: $(STAMP)
@@ -41,8 +42,13 @@ $(STAMP): pyproject.toml constraints.txt tools/venv.sh
 	@PYTHON='$(PYTHON)' bash tools/venv.sh $(VENV) dev
 	@touch $@
 
+# What the demo runs on is what a user installs: no checkers, no peers.
+$(DEMO_STAMP): pyproject.toml constraints.txt tools/venv.sh
+	@PYTHON='$(PYTHON)' bash tools/venv.sh $(VENV) acp,models
+	@touch $@
+
 ifneq ($(PYTHON),)
-$(STAMP): always
+$(STAMP) $(DEMO_STAMP): always
 endif
 
 $(BENCH_STAMP): $(STAMP)
