@@ -201,6 +201,7 @@ async def _job_row(session: Session, job: str) -> dict[str, Any] | None:
         "folder": str(Path(session.place.folder, started.folder)),
         "agents": started.config.get("agents"),
         "tasks": len(started.tasks),
+        "imported": started.imported.system if started.imported else None,
     }
 
 
@@ -213,7 +214,7 @@ def _table(rows: list[dict[str, Any]]) -> Iterator[str]:
             (
                 escaped(row["job"]),
                 row["started_at"][:16].replace("T", " "),
-                row["state"],
+                f"from {row['imported']}" if row["imported"] else row["state"],
                 str(row["slots"]),
                 f"{counts['passed']}/{rate['n']} ({percent(rate['value'])})",
                 number(row["mean_reward"]["value"]),

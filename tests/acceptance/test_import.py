@@ -23,7 +23,8 @@ def test_an_imported_job_is_read_by_every_command(user: User) -> None:
     """Listed, shown, replayed, checked, rebuilt, exported: as any other, and named as imported."""
     job = imported(user, HARBOR)
     [listed] = user.run("jobs", "--json", code=0).objects
-    assert listed["counts"]["scored"] == 3
+    assert (listed["counts"]["scored"], listed["imported"]) == (3, "harbor")
+    assert "  from harbor  " in user.run("jobs", code=0).out
     shown = user.run("show", job, code=0)
     assert "imported from harbor 0.26.0: by-hand" in shown.out
     assert "[PASS] says-hello (reward=1.00, tools=1)" in shown.out
