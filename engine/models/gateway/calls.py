@@ -176,6 +176,12 @@ class PassedCall:
                 error=f"{what}: {message[:SHOWN]}" if message else what,
                 failure=failure, status=answer.status, code=code,
             )  # fmt: skip
+        elif (said := error_in(response)) is not None:
+            message, code = said
+            failed = Failed(
+                error=f"the endpoint answered with an error: {message[:SHOWN]}",
+                status=answer.status, code=code,
+            )  # fmt: skip
         accepted = answer.status < 300
         await self._record.tell(response, failed, size=self._seen, accepted=accepted)
         headers = {**answer.headers, **(NO_MORE if answer.status >= 400 else {})}

@@ -54,7 +54,8 @@ class RecordedEndpoints:
                 code=recorded.code, retries=recorded.retries, replayed=recorded.event,
             )  # fmt: skip
         status = recorded.status or 200
-        streams = as_object(request).get("stream") is True and _is_json(recorded)
+        streams = as_object(request).get("stream") is True
+        streams = streams and recorded.error is None and _is_json(recorded)
         if status < 300 and streams:
             await self._stream(ask.target.route.form, recorded, down, whole=True)
             return Answer(

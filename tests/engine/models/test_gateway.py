@@ -437,6 +437,21 @@ async def test_an_answer_that_is_no_json(served: Served, endpoint: Endpoint) -> 
     assert ("the endpoint's answer is no JSON", "<html>\ufffd") == (call.error, call.response)
 
 
+async def test_an_error_with_a_good_status(served: Served, endpoint: Endpoint) -> None:
+    """What an endpoint says beside its 200 is an error in the log; the client has it as it is."""
+    answer = {"error": {"message": "out of credit", "code": "credit"}}
+    endpoint.reply(Reply(json.dumps(answer)))
+    assert (200, answer) == await served.ask(said())
+    [call] = served.calls
+    assert ("unreachable", 200, "credit", answer) == (
+        call.failure, call.status, call.code, call.response,
+    )  # fmt: skip
+    assert "the endpoint answered with an error: out of credit" == call.error
+    endpoint.reply(chat(error=None))
+    await served.ask(said())
+    assert served.calls[-1].error is None
+
+
 @pytest.mark.parametrize("reply", [chat("hello"), chat_stream("hello")])
 async def test_headers_that_are_none(served: Served, endpoint: Endpoint, reply: Reply) -> None:
     """An answer reaches the client, whatever bytes its endpoint has in a header."""
