@@ -23,6 +23,7 @@ from .regrades import (
     Regrade,
     Verdict,
     answered,
+    by_weight,
     digest_of,
     digest_of_run,
     graded_by,
@@ -82,7 +83,10 @@ class RegradeDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def regrade(view: TrialView, regrades: Sequence[Regrade]) -> RegradeDocument | None:
-    """The latest of the job's finished `regrades` that has an answer for the trial; else None."""
+    """The last by weight of the job's finished `regrades` that has an answer for the trial.
+
+    None where there is none.
+    """
     if view.finish is None:
         return None
     before = original(view)
@@ -130,7 +134,7 @@ class _Answer(msgspec.Struct, frozen=True, kw_only=True):
 def _answers(view: TrialView, regrades: Sequence[Regrade], before: Graded) -> list[_Answer]:
     given = answered(view)
     found: list[_Answer] = []
-    for one in regrades:
+    for one in by_weight(regrades):
         if (answer := given.get(one.id)) is not None:
             found.append(_given(one, *answer, before))
         elif (skipped := one.skipped.get(view.started.trial)) is not None:

@@ -68,6 +68,15 @@ class Regrade(msgspec.Struct, kw_only=True):
         return self.planned.regrade_id
 
 
+def by_weight(regrades: Iterable[Regrade]) -> list[Regrade]:
+    """Finished regrades in the order in which their verdicts stand, the last over the others.
+
+    One that ran the verifiers as they were in the run says how stable the run's own verdict is; it
+    takes no mended verdict's place, whenever it was made.
+    """
+    return sorted(regrades, key=lambda one: not one.planned.as_of_run)
+
+
 class RegradesFold:
     """Folds the regrades out of a job's own stream."""
 
@@ -137,7 +146,7 @@ def regraded(view: TrialView) -> tuple[Regraded, ...]:
 
 
 def latest_verdict(view: TrialView, finished: Iterable[str]) -> RegradeScored | None:
-    """What the last of the `finished` regrades (ids, in order) gave whose verifiers gave one."""
+    """What the last of the `finished` regrades (ids, by weight) gave whose verifiers gave one."""
     answers = answered(view)
     scored = [answers[id][1] for id in finished if id in answers]
     given = [one for one in scored if isinstance(one, RegradeScored) and one.reward_valid]

@@ -8,7 +8,7 @@ from ...projections.regrade import RegradeDocument
 from ...projections.regrade_summary import RegradeSummary
 from ...projections.regrades import Graded
 from ..regrade.report import TrialRegraded
-from .text import escaped, number, percent, telling, text_of
+from .text import escaped, number, percent, plural, telling, text_of
 
 __all__ = (
     "counts_line",
@@ -64,12 +64,12 @@ def counts_line(summary: RegradeSummary) -> str:
 
 
 def regraded_line(found: RegradeDocument) -> str:
-    """A trial's latest regrade, for `trialog show`."""
+    """The regrade that stands for a trial, for `trialog show`."""
     verdict = found.verdict.replace("_", " ")
     reward = "" if found.new.reward is None else f", reward {found.new.reward:g}"
     why = "" if found.error is None else f": {telling(text_of(found.error), _WHY)}"
-    before = f", {len(found.history)} before it" if found.history else ""
-    return f"  regraded: {verdict}{reward} ({escaped(found.regrade_id)}{before}){why}"
+    others = f", {plural(len(found.history), 'other')}" if found.history else ""
+    return f"  regraded: {verdict}{reward} ({escaped(found.regrade_id)}{others}){why}"
 
 
 def _reward(graded: Graded) -> str:

@@ -19,7 +19,7 @@ from ...events.kinds.parts import Slot
 from ...events.log import EventLog
 from ...events.values import unescape
 from ...projections.regrade_summary import RegradeSummary
-from ...projections.regrades import latest_verdict
+from ...projections.regrades import by_weight, latest_verdict
 from ...projections.result import Result, result
 from ...projections.source import JobSource, read_trial
 from ...projections.trial import TrialFold, TrialView
@@ -120,7 +120,7 @@ async def read_job(log: EventLog, job: str, *, kept: Collection[str] = ()) -> Jo
     unfinished: list[tuple[Slot, OpenTrial]] = []
     superseded: list[str] = []
     tally = Tally()
-    regrades = [one.id for one in (await load_progress(log, job)).regrades]
+    regrades = [one.id for one in by_weight((await load_progress(log, job)).regrades)]
     for tries in slots.values():
         counts: TrialEnded | None = None
         for scheduled in tries:

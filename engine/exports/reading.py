@@ -14,6 +14,7 @@ from ...events.errors import BlobAltered, BlobMissing, LogCorrupt
 from ...events.kinds import TrialScheduled, TrialStarted
 from ...events.log import EventLog
 from ...events.values import BlobRef
+from ...projections.regrades import by_weight
 from ...projections.source import read_trial
 from ...projections.trial import TrialView
 from ..errors import CommandRefused
@@ -46,7 +47,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
 async def select_job(log: EventLog, job: str) -> Selection:
     """A job's trials that count. Raises CommandRefused for one that the log does not have."""
     found = await job_trials(log, job)
-    regrades = [one.id for one in (await load_progress(log, job)).regrades]
+    regrades = [one.id for one in by_weight((await load_progress(log, job)).regrades)]
     return Selection(name=job, job=job, trials=found.trials, regrades=regrades, whole=True)
 
 
@@ -58,7 +59,7 @@ async def select_trial(log: EventLog, trial: str) -> Selection:
     scheduled = TrialScheduled(trial=trial, slot=first.slot, execution=first.execution)
     regrades: list[str] = []
     if (await log.head(f"job/{first.job}")).version:  # a reviewer's trial has no job
-        regrades = [one.id for one in (await load_progress(log, first.job)).regrades]
+        regrades = [one.id for one in by_weight((await load_progress(log, first.job)).regrades)]
     return Selection(name=trial, job=first.job, trials=[scheduled], regrades=regrades, whole=False)
 
 

@@ -105,9 +105,8 @@ def test_a_lenient_test_is_mended(user: User, make_task: MakeTask, options: list
     assert files_of(user, job) == before
     assert "regrade" in user.run("replay", trial, code=0).out
     shown = user.run("show", trial, code=0).out
-    assert (
-        f"regraded: unchanged, reward 1 ({summary_of(user, job)['regrade_id']}, 1 before it)"
-        in shown
+    assert f"regraded: pass->fail, reward 0 ({regrade['regrade_id']}, 1 other)" in shown, (
+        "a check of stability took the mended verdict's place"
     )
 
 

@@ -133,6 +133,25 @@ def test_the_verdict_that_stands() -> None:
     assert latest_verdict(known, ["c", "d"]) is None
 
 
+def test_a_check_of_stability_takes_no_mended_verdicts_place() -> None:
+    """Regraded as of the run after a mend, the mended verdict stands; alone, the check does."""
+    mend, check = given("mend", 0.0), given("check", 1.0)
+    plans = [planned("mend", "t"), done("mend"), planned("check", "t", as_of_run=True)]
+
+    both = of([*trial(1.0), mend, check], *plans, done("check"))
+    alone = of([*trial(1.0), check], *plans[2:], done("check"))
+
+    assert both is not None
+    assert alone is not None
+    assert ("mend", "pass->fail", False) == tuple(
+        both[key] for key in ("regrade_id", "verdict", "as_of_run")
+    )
+    assert ["check"] == [one["regrade_id"] for one in both["history"]]
+    assert ("check", "unchanged", True) == tuple(
+        alone[key] for key in ("regrade_id", "verdict", "as_of_run")
+    )
+
+
 def folded(job: list[Item], trials: dict[str, list[Item]]) -> SummaryFold:
     """A job of these trials, one a slot, with these events after they were scheduled."""
     fold = SummaryFold()
