@@ -145,9 +145,14 @@ def rows(count: int) -> list[tuple[object, ...]]:
     ]  # fmt: skip
 
 
-def raw_single(path: Path, count: int) -> float:
+def table_in(path: Path, *, own: bool) -> sqlite3.Connection:
+    """The table by hand, or the log's `own`, with its keys and triggers."""
+    return open_writer(path, create=True, log_id="") if own else raw(path)
+
+
+def raw_single(path: Path, count: int, *, own_table: bool = False) -> float:
     """Events a second, a transaction each."""
-    db, ready = raw(path), rows(count)
+    db, ready = table_in(path, own=own_table), rows(count)
     began = time.perf_counter()
     for row in ready:
         db.execute("BEGIN IMMEDIATE")
@@ -159,12 +164,8 @@ def raw_single(path: Path, count: int) -> float:
 
 
 def raw_many(path: Path, count: int, *, own_table: bool = False) -> float:
-    """Events a second, 1,000 a transaction; `own_table`: with the log's own keys and triggers."""
-    ready = rows(count)
-    if own_table:
-        db = open_writer(path, create=True, log_id="")
-    else:
-        db = raw(path)
+    """Events a second, 1,000 a transaction."""
+    db, ready = table_in(path, own=own_table), rows(count)
     began = time.perf_counter()
     for start in range(0, count, 1000):
         db.execute("BEGIN IMMEDIATE")
@@ -225,6 +226,7 @@ def measure(folder: Path, scale: float) -> None:
         "many": lambda: raw_many(fresh(), round(50_000 * scale)),
         "own": lambda: raw_many(fresh(), round(50_000 * scale), own_table=True),
         "single": lambda: raw_single(fresh(), round(2_000 * scale)),
+        "own single": lambda: raw_single(fresh(), round(2_000 * scale), own_table=True),
         "peer": lambda: eventsourcing_save(fresh(), round(1_000 * scale)),
         "1": ours(1, 2_000),
         "100": ours(100, 200),
@@ -253,6 +255,7 @@ def measure(folder: Path, scale: float) -> None:
     line("raw sqlite3, 1,000 a commit", many)
     line("the same, into the log's own table", rates["own"])
     line("raw sqlite3, one a commit", single)
+    line("the same, into the log's own table", rates["own single"])
     times = rates["1,000"] / rates["peer"]
     line("eventsourcing, one a save", rates["peer"], f"1,000 appenders: {times:.1f} times, aim 20")
     line("1 appender", rates["1"], "0.67 of one a commit")
