@@ -20,12 +20,12 @@ def read_usage(given: Any) -> Usage:
     said = cast("dict[str, Any]", given)
     if "input_tokens" in said:
         return _of_input_and_output(said)
-    made = _count(said.get("completion_tokens"))
-    if made is None and said.get("total_tokens", -1) == said.get("prompt_tokens"):
+    asked, made = _count(said.get("prompt_tokens")), _count(said.get("completion_tokens"))
+    if "completion_tokens" not in said and asked is not None and said.get("total_tokens") == asked:
         made = 0  # embeddings have no output
     return Usage(
         model_calls=1,
-        input_tokens=_count(said.get("prompt_tokens")),
+        input_tokens=asked,
         output_tokens=made,
         cached_tokens=_count(_detail(said.get("prompt_tokens_details"), "cached_tokens")),
         cost_usd=_dollars(said.get("cost")),
