@@ -32,7 +32,7 @@ _MOSTLY_WORK = 50e-6
 _LARGE = 64
 """Events; a batch that is worth a moment, to have the thread at work first."""
 
-TOLD_AT_ONCE = 128
+TOLD_AT_ONCE = 64
 """Appends; all whom they wake have their turn before the loop looks at anything else again."""
 
 
