@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from anyio import to_thread
 
@@ -12,6 +13,8 @@ from trialog.engine.sandbox.protocol import SandboxBackend
 from trialog.engine.tasks.load import load_task
 from trialog.engine.tasks.model import Task
 from trialog.events.clock import Clock, Ids, RandomIds, SystemClock
+from trialog.events.codec import decode
+from trialog.events.envelope import RecordedEvent
 from trialog.events.log import EventLog
 
 
@@ -79,3 +82,24 @@ class Watched:
     def of(self, kind: type) -> list[Report]:
         """The reports of one kind."""
         return [report for report in self.reports if isinstance(report, kind)]
+
+
+async def events_of(log: EventLog, prefix: str) -> list[RecordedEvent]:
+    """All events of the streams with this prefix."""
+    return [event for stream in await log.streams(prefix) for event in await log.read(stream)]
+
+
+async def kinds_of(log: EventLog, prefix: str) -> list[str]:
+    """Their kinds."""
+    return [event.kind for event in await events_of(log, prefix)]
+
+
+async def payloads(log: EventLog, prefix: str, kind: str) -> list[Any]:
+    """Payloads of one kind."""
+    return [decode(event) for event in await events_of(log, prefix) if event.kind == kind]
+
+
+async def job_of(log: EventLog) -> str:
+    """The name of the only job."""
+    (stream,) = await log.streams("job/")
+    return stream.removeprefix("job/")

@@ -14,7 +14,7 @@ from anyio import to_thread
 from helpers.counters import TellsHooks
 from helpers.dying import DyingLog, died
 from helpers.fakes import FakeBackend
-from helpers.jobs import Watched, services
+from helpers.jobs import Watched, job_of, services
 from helpers.judges import FakeClient
 from trialog.engine.authoring.views import Episode
 from trialog.engine.console.rows import read_job
@@ -128,12 +128,6 @@ async def resume_until_death(
             raise
         return True
     return False
-
-
-async def job_of(log: EventLog) -> str:
-    """The name of the only job."""
-    (stream,) = await log.streams("job/")
-    return stream.removeprefix("job/")
 
 
 async def streams(log: EventLog) -> dict[str, list[Any]]:

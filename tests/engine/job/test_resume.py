@@ -10,7 +10,7 @@ import pytest
 
 from helpers.dying import DyingLog, died
 from helpers.fakes import FakeBackend, FakeSandbox, passes
-from helpers.jobs import Watched, services, tasks
+from helpers.jobs import Watched, job_of, services, tasks
 from trialog.engine.errors import JobStopped, SandboxGone
 from trialog.engine.job.api import plan_resume, resume_job, run_job
 from trialog.engine.job.config import JobConfig, SandboxMode
@@ -36,12 +36,6 @@ async def run_until_death(
             raise
         return True
     return False
-
-
-async def job_of(log: EventLog) -> str:
-    """The name of the only job."""
-    (stream,) = await log.streams("job/")
-    return stream.removeprefix("job/")
 
 
 async def verdicts(log: EventLog) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from helpers.fakes import FakeBackend, FakeSandbox, passes
-from helpers.jobs import Watched, services, tasks
+from helpers.jobs import Watched, events_of, kinds_of, payloads, services, tasks
 from trialog.engine.errors import (
     CommandRefused,
     ConfigError,
@@ -23,10 +22,9 @@ from trialog.engine.errors import (
     SandboxGone,
     TaskError,
 )
-from trialog.engine.job.api import cancel_job, plan_resume, resume_job, run_job
+from trialog.engine.job.api import plan_resume, resume_job, run_job
 from trialog.engine.job.config import JobConfig
 from trialog.engine.job.environment import seal, unseal
-from trialog.engine.job.interruption import Interruption
 from trialog.engine.job.lock import own
 from trialog.engine.job.report import Notice, TrialEnded
 from trialog.engine.sandbox.protocol import (
@@ -37,30 +35,12 @@ from trialog.engine.sandbox.protocol import (
     TreeTooLarge,
 )
 from trialog.events.checking import named_blobs
-from trialog.events.codec import decode
-from trialog.events.envelope import RecordedEvent
 from trialog.events.kinds import WarningRaised
-from trialog.events.log import EventLog
 from trialog.events.open import memory_log
 from trialog.events.values import unescape
 from trialog.projections.rebuild import check
 
 CONFIG = JobConfig(tasks=["tasks"], agents=["oracle"])
-
-
-async def events_of(log: EventLog, prefix: str) -> list[RecordedEvent]:
-    """All events of the streams with this prefix."""
-    return [event for stream in await log.streams(prefix) for event in await log.read(stream)]
-
-
-async def kinds_of(log: EventLog, prefix: str) -> list[str]:
-    """Their kinds."""
-    return [event.kind for event in await events_of(log, prefix)]
-
-
-async def payloads(log: EventLog, prefix: str, kind: str) -> list[object]:
-    """Payloads of one kind."""
-    return [decode(event) for event in await events_of(log, prefix) if event.kind == kind]
 
 
 def failing_once(error: Exception) -> Callable[[SandboxSpec], object]:
@@ -262,246 +242,6 @@ async def test_missing_image_fails_its_task_alone(tmp_path: Path) -> None:
     outcomes = {e.task: (e.outcome, e.error) for e in watched.of(TrialEnded)}  # type: ignore[attr-defined]
     assert outcomes["task-1"] == ("errored", "task-1: there is no image x; build it")
     assert outcomes["task-2"][0] == "scored"
-
-
-async def test_a_fault_ends_one_trial(tmp_path: Path) -> None:
-    """A fault that nobody foresaw ends its trial and no other, and says so."""
-    watched = Watched()
-
-    async def phase(sandbox: FakeSandbox, command: Command, output: object) -> Exit:
-        if sandbox.spec.trial.startswith("task-1") and "solve.sh" in command.argv[-1]:
-            raise ZeroDivisionError("oops")
-        return await passes(sandbox, command, output)  # type: ignore[arg-type]
-
-    backend = FakeBackend(phase)
-    async with memory_log() as log:
-        await run_job(
-            services(log, backend, tmp_path), CONFIG, await tasks(tmp_path / "t", 2), watched
-        )
-    ended = {e.task: e for e in watched.of(TrialEnded)}  # type: ignore[attr-defined]
-    assert ended["task-1"].category == "engine_fault"  # type: ignore[attr-defined]
-    assert "ZeroDivisionError: oops" in (ended["task-1"].error or "")  # type: ignore[attr-defined]
-    assert ended["task-2"].outcome == "scored"  # type: ignore[attr-defined]
-    assert backend.alive == set()
-
-
-@pytest.mark.parametrize(
-    ("phase", "outcome", "category"),
-    [
-        ("prepare", "errored", "image_unavailable"),
-        ("create", "errored", "start_timeout"),
-        ("agent", "errored", "sandbox_lost"),
-        ("save", "scored", None),
-        ("verifier", "unscored", "sandbox_lost"),
-        ("remove", "scored", None),
-    ],
-)
-async def test_every_phase_has_a_deadline(
-    tmp_path: Path, phase: str, outcome: str, category: str | None
-) -> None:
-    """A phase that never returns ends at its deadline, named by phase, and the job goes on."""
-    backend, watched = FakeBackend(), Watched()
-    reached: list[str] = []
-
-    async def hang(*_: object) -> None:
-        reached.append(phase)
-        await anyio.sleep_forever()
-
-    async def run(sandbox: FakeSandbox, command: Command, output: object) -> Exit:
-        if ("test.sh" in command.argv[-1]) == (phase == "verifier"):
-            await hang()
-        return await passes(sandbox, command, output)  # type: ignore[arg-type]
-
-    match phase:
-        case "prepare":
-            backend.on_prepare = hang
-        case "create":
-            backend.on_create = hang
-        case "save":
-            backend.on_save = hang
-        case "remove":
-            backend.on_remove = hang
-        case _:
-            backend.phase = run  # type: ignore[assignment]
-    settings = (
-        "agent.timeout_sec = 0.1\nverifier.timeout_sec = 0.1\nenvironment.build_timeout_sec = 0.1"
-    )
-    config = JobConfig(
-        tasks=["t"], agents=["oracle"], retries=0, start_timeout_sec=0.2, save_timeout_sec=0.2,
-        stop_timeout_sec=0.2,
-    )  # fmt: skip
-    async with memory_log() as log:
-        with anyio.fail_after(10):
-            await run_job(
-                services(log, backend, tmp_path),
-                config,
-                await tasks(tmp_path / "t", 1, settings=settings),
-                watched,
-            )
-        removed = await payloads(log, "trial/", "SandboxRemoved")
-    assert reached
-    (end,) = watched.of(TrialEnded)
-    assert (end.outcome, end.category) == (outcome, category)  # type: ignore[attr-defined]
-    if phase == "save":
-        assert any("saving the work took longer" in w for w in end.warnings)  # type: ignore[attr-defined]
-    if phase == "remove":
-        assert "not removed within" in (removed[0].error or "")  # type: ignore[attr-defined]
-        assert any("trialog clean" in n.message for n in watched.of(Notice))  # type: ignore[attr-defined]
-
-
-async def signalled(
-    log: EventLog, backend: FakeBackend, folder: Path, signals: list[int], running: int
-) -> tuple[Watched, bool]:
-    """Run a job of 12 trials, four at once, and send it signals once `running` agents work."""
-    watched = Watched()
-    interrupted = False
-
-    async def send() -> None:
-        while backend.agents_run() < running:
-            await anyio.sleep(0.005)
-        for number in signals:
-            before = len(watched.of(Notice))
-            os.kill(os.getpid(), number)
-            while len(watched.of(Notice)) == before:
-                await anyio.sleep(0.005)
-
-    given = await tasks(folder / "t", 12)
-    async with anyio.create_task_group() as both:
-        both.start_soon(send)
-        result = await run_job(services(log, backend, folder), CONFIG, given, watched)
-        interrupted = result.interrupted
-    return watched, interrupted
-
-
-async def test_first_signal_lets_running_trials_end(tmp_path: Path) -> None:
-    """After one SIGINT no new trial begins, those that run end, and a resume runs the others."""
-    go_on = anyio.Event()
-
-    async def phase(sandbox: FakeSandbox, command: Command, output: object) -> Exit:
-        if "test.sh" not in command.argv[-1]:
-            await go_on.wait()
-        return await passes(sandbox, command, output)  # type: ignore[arg-type]
-
-    backend = FakeBackend(phase)  # type: ignore[arg-type]
-    watched = Watched()
-    async with memory_log() as log:
-        given = await tasks(tmp_path / "t", 12)
-
-        async def interrupt() -> None:
-            while backend.agents_run() < 4:
-                await anyio.sleep(0.005)
-            os.kill(os.getpid(), signal.SIGINT)
-            while not watched.of(Notice):
-                await anyio.sleep(0.005)
-            go_on.set()
-
-        async with anyio.create_task_group() as both:
-            both.start_soon(interrupt)
-            result = await run_job(services(log, backend, tmp_path), CONFIG, given, watched)
-        assert result.interrupted
-        assert len(watched.of(TrialEnded)) == 4
-        assert backend.alive == set()
-        assert (await kinds_of(log, "job/"))[-1] == "JobInterrupted"
-        resumed = await resume_job(services(log, backend, tmp_path), result.job, Watched())
-        assert resumed.summary["counts"]["passed"] == 12
-        assert backend.agents_run() == 12
-
-
-async def test_after_the_grace_what_still_runs_is_stopped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """After one SIGINT running trials have 30 s; then they end as after a second one."""
-    defaults = Interruption.__init__.__kwdefaults__
-    assert defaults["grace"] == 30.0
-    monkeypatch.setitem(defaults, "grace", 0.2)
-
-    async def phase(sandbox: FakeSandbox, command: Command, output: object) -> Exit:
-        await anyio.sleep_forever()
-        raise AssertionError
-
-    backend = FakeBackend(phase)  # type: ignore[arg-type]
-    watched = Watched()
-    async with memory_log() as log:
-
-        async def interrupt() -> None:
-            while backend.agents_run() < 2:
-                await anyio.sleep(0.005)
-            os.kill(os.getpid(), signal.SIGINT)
-
-        with anyio.fail_after(20):
-            async with anyio.create_task_group() as both:
-                both.start_soon(interrupt)
-                given = await tasks(tmp_path / "t", 2)
-                result = await run_job(services(log, backend, tmp_path), CONFIG, given, watched)
-        kinds = await kinds_of(log, "trial/")
-    assert result.interrupted
-    assert [n.message for n in watched.of(Notice)] == [  # type: ignore[attr-defined]
-        "SIGINT: no new trials; 2 running get 0.2 s to end. Once more stops them now"
-    ]
-    assert kinds.count("TrialInterrupted") == 2
-    assert backend.alive == set()
-
-
-async def test_second_signal_stops_now_and_leaves_no_sandbox(tmp_path: Path) -> None:
-    """Signals during the clean-up orphan nothing: every trial says so and every sandbox goes."""
-    failed: set[str] = set()
-
-    async def slow_and_flaky(sandbox: FakeSandbox) -> None:
-        await anyio.sleep(0.05)
-        if sandbox.id.endswith(("1", "2", "3")) and sandbox.id not in failed:
-            failed.add(sandbox.id)
-            raise SandboxError("busy")
-
-    async def hang(sandbox: FakeSandbox, command: Command, output: object) -> Exit:
-        await anyio.sleep_forever()
-        raise AssertionError
-
-    backend = FakeBackend(hang)  # type: ignore[arg-type]
-    backend.on_remove = slow_and_flaky
-    async with memory_log() as log:
-        watched, interrupted = await signalled(
-            log, backend, tmp_path, [signal.SIGINT, signal.SIGINT, signal.SIGTERM], running=4
-        )
-        assert interrupted
-        assert len(backend.specs) == 4
-        assert backend.alive == set()
-        assert len(await payloads(log, "trial/", "TrialInterrupted")) == 4
-        assert len(await payloads(log, "trial/", "SandboxRemoved")) == 4
-        backend.phase = passes
-        job = (await log.streams("job/"))[0].removeprefix("job/")
-        resumed = await resume_job(services(log, backend, tmp_path), job, Watched())
-        assert resumed.summary["counts"]["passed"] == 12
-        assert len(await payloads(log, "job/", "TrialAbandoned")) == 4
-    assert watched.of(Notice)
-
-
-async def test_a_running_job_can_be_cancelled_through_the_log(tmp_path: Path) -> None:
-    """`cancel` reaches the process that runs the job; what was not finished ends as cancelled."""
-
-    async def hang(sandbox: FakeSandbox, command: Command, output: object) -> Exit:
-        await anyio.sleep_forever()
-        raise AssertionError
-
-    backend = FakeBackend(hang)  # type: ignore[arg-type]
-    watched = Watched()
-    async with memory_log() as log:
-        given = await tasks(tmp_path / "t", 6)
-
-        async def cancel() -> None:
-            while backend.agents_run() < 4:
-                await anyio.sleep(0.005)
-            job = (await log.streams("job/"))[0].removeprefix("job/")
-            assert await cancel_job(services(log, backend, tmp_path), job, "no more") == 4
-
-        async with anyio.create_task_group() as both:
-            both.start_soon(cancel)
-            result = await run_job(services(log, backend, tmp_path), CONFIG, given, watched)
-        finished = await payloads(log, "trial/", "TrialFinished")
-        assert [f.outcome for f in finished] == ["cancelled"] * 4  # type: ignore[attr-defined]
-        planned = await plan_resume(services(log, backend, tmp_path), result.job, only=None)
-        assert {p.action for p in planned} == {"leave"}
-        assert result.summary["counts"]["cancelled"] == 6
-    assert backend.alive == set()
 
 
 async def test_one_process_owns_a_job(tmp_path: Path) -> None:
