@@ -92,6 +92,8 @@ class JobConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Apps of environments run in the engine's own process; else in a sandbox of their own."""
     start_timeout_sec: float = 120.0
     save_timeout_sec: float = 300.0
+    """For saving the work, for bringing it into another sandbox, and for clearing the verifier's
+    way of what the agent left."""
     stop_timeout_sec: float = 30.0
     """For removing one sandbox, and for what runs when a job is interrupted."""
 

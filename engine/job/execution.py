@@ -427,6 +427,7 @@ class SandboxTrial(History):
                 place.image,
                 self.task.task.verifier,
                 blobs=job.log.blobs,
+                seconds=job.config.save_timeout_sec,
             )
             if self.task.task.settings.verifier.keep_processes:
                 hardened = replace(hardened, kept=WITH_KEPT)

@@ -265,7 +265,10 @@ class Place:
 
         async def gone(seconds: float, error: str | None) -> None:
             # What can't go yet (an output that is still being written) goes with the job's folder.
-            with contextlib.suppress(OSError, SandboxError):
+            with (
+                contextlib.suppress(OSError, SandboxError),
+                anyio.move_on_after(self.job.config.stop_timeout_sec),
+            ):
                 await self.job.backend.reclaim(self.scratch, self._image)
             await removed(sandbox.id, seconds, error)
 

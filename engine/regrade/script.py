@@ -127,6 +127,7 @@ class ScriptRegrade:
                 place.image,
                 self._task.task.verifier,
                 blobs=context.log.blobs,
+                seconds=context.config.save_timeout_sec,
             )
         except (TamperUncleared, SandboxError) as error:
             return self._failed(error)

@@ -618,12 +618,20 @@ async def test_copy_folder(box: Box, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("path", "target"),
-    [("/app/link", "/etc/passwd"), ("/app/way/passwd", "/etc"), ("/app/up/etc/passwd", "../..")],
+    [
+        ("/app/link", "/etc/passwd"),
+        ("/app/way/passwd", "/etc"),
+        ("/app/up/etc/passwd", "../.."),
+        ("/app/hop/environ", "/proc/self"),
+        ("/app/below/hop/environ", "/proc/self"),
+    ],
 )
 async def test_links_are_not_followed(box: Box, tmp_path: Path, path: str, target: str) -> None:
     """A path that is a link, or leads through one, is not copied; it and its target are named."""
     ended, _ = await box.sh(
-        "ln -s /etc/passwd link; ln -s /etc way; ln -s ../.. up; cat /app/way/passwd"
+        "ln -s /etc/passwd link; ln -s /etc way; ln -s ../.. up; ln -s /proc/self hop; "
+        "mkdir below; ln -s /proc/self below/hop; "
+        "cat way/passwd up/etc/passwd hop/environ below/hop/environ"
     )
     assert ended.code == 0
     skipped = await box.sandbox.copy_file(path, tmp_path / "copy", cap=MIB)

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable
 
 from helpers.tasks_in_jobs import Grade
 from trialog.engine.sandbox.protocol import SandboxBackend
-from trialog.events.kinds import SandboxRemoved, TamperFound
+from trialog.events.kinds import (
+    AgentFinished,
+    ArtifactsSaved,
+    SandboxRemoved,
+    TamperFound,
+    WorkspaceSaved,
+)
 
 SOLVE = """
 set -e
@@ -65,14 +72,28 @@ async def test_an_answer_kept_elsewhere_scores_nothing(grade: Grade) -> None:
 
 
 async def test_a_link_in_place_of_an_artifact(grade: Grade) -> None:
-    """A declared file that the agent made a link is not followed, and does not spare it a 0."""
+    """A link in a declared file's place, or on the way to it, is not followed, and spares no 0.
+
+    What is behind it is nowhere: not in the artifacts, not in the saved workspace.
+    """
+    links = {"/tmp/out": "/etc/passwd", "hop/environ": "/proc/self", "loop/loop/answer.txt": "."}
     apart = await grade(
         mode="separate",
-        solve="ln -s /etc/passwd /tmp/out; test -s /tmp/out",
-        test="test -s /tmp/out && echo 1 >/logs/verifier/reward.txt",
-        settings='artifacts = ["/tmp/out"]\n',
+        solve="ln -s /etc/passwd /tmp/out; ln -s /proc/self hop; ln -s . loop; ln -s b a; "
+        "ln -s a b; echo 42 >answer.txt; ln answer.txt twin; "
+        "cat /tmp/out hop/environ loop/loop/answer.txt",
+        test="test -s /tmp/out && echo 1 >/logs/verifier/reward.txt; cat answer.txt twin",
+        settings=f"artifacts = {json.dumps([*links, 'answer.txt'])}\n",
     )
     assert (apart.ended.outcome, apart.ended.reward) == ("scored", 0.0)
+    assert apart.printed == "42\n42\n"
+    (agent,) = [event for event in apart.events if isinstance(event, AgentFinished)]
+    assert agent.exit_code == 0
+    (saved,) = [event for event in apart.events if isinstance(event, ArtifactsSaved)]
+    assert [one.path for one in saved.artifacts] == ["answer.txt"]
+    assert {one.target for one in saved.skipped} == set(links.values())
+    (kept,) = [event for event in apart.events if isinstance(event, WorkspaceSaved)]
+    assert (kept.files, kept.size) == (1, 3)
 
 
 async def test_an_artifact_that_is_too_large(grade: Grade) -> None:

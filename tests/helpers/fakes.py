@@ -141,7 +141,8 @@ class FakeSandbox:
     async def changed(
         self, wanted: Callable[[str], bool], *, links: Callable[[bytes], bool] | None = None
     ) -> list[str] | None:
-        """Nothing."""
+        """Nothing, unless the backend was told so."""
+        await self.backend.on_changed(self)
         return []
 
     async def look(self, path: str, *, cap: int, in_image: bool = False) -> FileSeen:
@@ -187,6 +188,8 @@ class FakeBackend:
         """What an agent leaves, by its path, and what goes wrong with taking it out."""
         self.sandboxes: list[FakeSandbox] = []
         self.on_remove: Callable[[FakeSandbox], Awaitable[None]] = nothing
+        self.on_changed: Callable[[FakeSandbox], Awaitable[None]] = nothing
+        self.on_reclaim: Callable[[Path], Awaitable[None]] = nothing
         self.outside: list[str] | None = []
         self.archive = zstandard.compress(b"\0" * 1024)
         """What a saved workspace is."""
@@ -220,6 +223,7 @@ class FakeBackend:
 
     async def reclaim(self, folder: Path, image: Image | None = None) -> None:
         """As this process's own."""
+        await self.on_reclaim(folder)
         await anyio.to_thread.run_sync(remove_tree, folder)
 
     async def aclose(self) -> None:

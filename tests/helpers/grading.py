@@ -182,7 +182,9 @@ class Trials:
         digests = await anyio.to_thread.run_sync(_write, source, {"test.sh": test, **(files or {})})
         tampered = await folders.close_agent_phase(self.blobs)
         if not unprotected:
-            hardened = await clear_the_way(sandbox, folders, image, source, blobs=self.blobs)
+            hardened = await clear_the_way(
+                sandbox, folders, image, source, blobs=self.blobs, seconds=60.0
+            )
             tampered += hardened.found
         settings: dict[str, Any] = {"settings": VerifierSettings(), "timeout": 60.0}
         script = ScriptVerifier(

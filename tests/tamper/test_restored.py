@@ -58,6 +58,7 @@ async def test_restored_workspace(
             image,
             tmp_path / "tests",
             blobs=MemoryLog().blobs,
+            seconds=60.0,
         )
         await second.run(
             Command(argv=["sh", "-c", "cat conftest.py sub/* work; cat pytest.ini"]), printed.append

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import anyio
 from anyio import to_thread
 from msgspec.structs import replace
 
 from ....events.log import BlobStore
+from ...errors import SandboxGone
 from ...sandbox.protocol import Image, Sandbox
 from ...verifier.protected.asking import texts_of
 from ..folders import ENGINES_FOLDER, REWARD_FOLDER, TamperUncleared, TrialFolders
@@ -22,13 +24,20 @@ _INSTALLS = (b"uv ", b"uvx", b"pip install")
 
 
 async def clear_the_way(
-    sandbox: Sandbox, folders: TrialFolders, image: Image, verifier: Path, *, blobs: BlobStore
+    sandbox: Sandbox,
+    folders: TrialFolders,
+    image: Image,
+    verifier: Path,
+    *,
+    blobs: BlobStore,
+    seconds: float,
 ) -> Hardened:
     """Put back what could steer the verifier, in the sandbox that it is about to run in.
 
     `verifier` is the folder of the verifier's files as the job's snapshot has it. Raises
     TamperUncleared, with what was found until then, when something can't be put back: then
-    nothing may be graded. Raises SandboxGone.
+    nothing may be graded. Raises SandboxGone, also for a sandbox that does not answer within
+    `seconds`.
     """
     try:
         texts = await to_thread.run_sync(lambda: list(texts_of(verifier)))
@@ -41,8 +50,13 @@ async def clear_the_way(
             places=(REWARD_FOLDER, *folders.verifier_targets, ENGINES_FOLDER, _PHASES_FOLDER),
             installs=any(word in text for text in texts for word in _INSTALLS),
         )
-        hardened = await harden(sandbox, where, texts, blobs)
-        links = await clear_logs(sandbox, folders.agents_own, where.places, blobs)
+        with anyio.fail_after(seconds):
+            hardened = await harden(sandbox, where, texts, blobs)
+            links = await clear_logs(sandbox, folders.agents_own, where.places, blobs)
         return replace(hardened, found=[*hardened.found, *links])
+    except TimeoutError:
+        raise SandboxGone(
+            f"sandbox {sandbox.id} did not let what the agent left be put back within {seconds:g} s"
+        ) from None
     except OSError as error:
         raise TamperUncleared(str(error.filename or folders.workspace), str(error)) from error

@@ -172,6 +172,11 @@ async def never_put(_: FakeSandbox) -> None:
     raise SandboxError("the folder is a file")
 
 
+async def never_ends(_: FakeSandbox) -> None:
+    """A sandbox that does not answer any more."""
+    await anyio.sleep_forever()
+
+
 FAULTS: list[tuple[str, Callable[[FakeBackend], None], str, bool]] = [
     (
         "an artifact too large to take out",
@@ -194,6 +199,15 @@ FAULTS: list[tuple[str, Callable[[FakeBackend], None], str, bool]] = [
         "artifact /data/x: the folder is a file",
         True,
     ),
+    (
+        "an artifact that goes in for ever",
+        lambda backend: (
+            backend.files.update({"/data/x": b"x"}),
+            setattr(backend, "on_put", never_ends),
+        ),
+        "artifact /data/x: it took longer than 1 s",
+        True,
+    ),
 ]
 
 
@@ -207,7 +221,8 @@ async def test_a_transfer_that_fails(
     backend = FakeBackend()
     fault(backend)
     async with memory_log() as log:
-        result, ended = await run(log, backend, tmp_path, 'artifacts = ["/data/x"]\n' + SEPARATE)
+        declared = 'artifacts = ["/data/x"]\n'
+        result, ended = await run(log, backend, tmp_path, declared + SEPARATE, save_timeout_sec=1.0)
         assert (ended.outcome, ended.category) == ("unscored", "transfer_failed")
         assert ended.infrastructure
         assert ended.error == f"separate verifier transfer failed: {text}"

@@ -58,8 +58,10 @@ async def test_a_fault_ends_one_trial(tmp_path: Path) -> None:
         ("create", "errored", "start_timeout"),
         ("agent", "errored", "sandbox_lost"),
         ("save", "scored", None),
+        ("harden", "unscored", "sandbox_lost"),
         ("verifier", "unscored", "sandbox_lost"),
         ("remove", "scored", None),
+        ("reclaim", "scored", None),
     ],
 )
 async def test_every_phase_has_a_deadline(
@@ -85,8 +87,12 @@ async def test_every_phase_has_a_deadline(
             backend.on_create = hang
         case "save":
             backend.on_save = hang
+        case "harden":
+            backend.on_changed = hang
         case "remove":
             backend.on_remove = hang
+        case "reclaim":
+            backend.on_reclaim = hang
         case _:
             backend.phase = run  # type: ignore[assignment]
     settings = (

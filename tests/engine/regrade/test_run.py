@@ -245,6 +245,37 @@ async def test_a_sandbox_that_is_lost_fails_one_trial(bench: Bench) -> None:
     assert (failed.category, failed.infrastructure) == ("sandbox_lost", True)
 
 
+@pytest.mark.parametrize("phase", ["harden", "verifier"])
+async def test_a_sandbox_that_does_not_answer_fails_one_trial(bench: Bench, phase: str) -> None:
+    """A step that never returns ends at its deadline, and the other trial is regraded."""
+    await bench.run(2, start_timeout_sec=0.5, stop_timeout_sec=0.5, save_timeout_sec=1.0)
+    for task in ("task-1", "task-2"):
+        settings = bench.root / "t" / task / "task.toml"
+        await anyio.Path(settings).write_text("verifier.timeout_sec = 0.1\n")
+    reached: list[str] = []
+
+    async def hang(sandbox: FakeSandbox) -> None:
+        if sandbox.spec.trial.startswith("task-1"):
+            reached.append(phase)
+            await anyio.sleep_forever()
+
+    async def run(sandbox: FakeSandbox, command: Command, output: Any) -> Exit:
+        await hang(sandbox)
+        return await graded(sandbox, command, output)
+
+    if phase == "harden":
+        bench.backend.on_changed = hang
+    else:
+        bench.backend.phase = run
+    with anyio.fail_after(20):
+        summary = await bench.regrade()
+    assert reached
+    assert verdicts(summary) == {"task-1": "failed", "task-2": "unchanged"}
+    (failed,) = await events_of(bench, "task-1", "RegradeFailed")
+    assert (failed.category, failed.infrastructure) == ("sandbox_lost", True)
+    assert bench.backend.alive == set()
+
+
 async def test_a_fault_of_the_engines_fails_one_trial(bench: Bench) -> None:
     """What nobody foresaw ends one trial's regrade, with its words."""
     await bench.run(2)
