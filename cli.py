@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .engine.console.parsing import command_for
 from .engine.console.words import (
     AgentEnv,
     AsOf,
@@ -123,9 +124,9 @@ def _top(
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
 ) -> int:
     if version:
-        from importlib.metadata import version as installed
+        from .events.version import __version__
 
-        typer.echo(f"trialog {installed('trialog')}")
+        typer.echo(f"trialog {__version__}")
         raise typer.Exit
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
@@ -934,12 +935,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _main(arguments: Sequence[str] | None) -> int:
+    words = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        code: object = app(
-            list(arguments) if arguments is not None else None,
-            prog_name="trialog",
-            standalone_mode=False,
-        )
+        code: object = command_for(app, words)(words, prog_name="trialog", standalone_mode=False)
     except typer.TyperException as error:
         from .engine.console.failure import EXIT_USAGE, usage, write
 

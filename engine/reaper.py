@@ -6,9 +6,9 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import anyio
-import structlog
 from anyio.abc import TaskGroup
 
+from .own_log import logger
 from .sandbox.protocol import Sandbox
 
 Removed = Callable[[float, str | None], Awaitable[None]]
@@ -32,7 +32,6 @@ class Reaper:
         self._tasks.start_soon(self._remove, sandbox, removed, name=f"remove {sandbox.id}")
 
     async def _remove(self, sandbox: Sandbox, removed: Removed) -> None:
-        log = structlog.get_logger()
         with anyio.CancelScope(shield=True):
             begun = anyio.current_time()
             error: str | None = None
@@ -48,7 +47,9 @@ class Reaper:
                     error = str(fault) or type(fault).__name__
                 if error is None:
                     break
-                log.warning("sandbox not removed", sandbox=sandbox.id, why=error, attempt=attempt)
+                logger().warning(
+                    "sandbox not removed", sandbox=sandbox.id, why=error, attempt=attempt
+                )
             if error is not None:
                 self.left.append(sandbox.id)
             await removed(anyio.current_time() - begun, error)

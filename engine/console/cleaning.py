@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import structlog
 from anyio import to_thread
 
 from ...events.codec import decode_or_none
@@ -15,6 +14,7 @@ from ..archive import remove_tree
 from ..errors import JobLocked, SandboxError, SandboxUnavailable
 from ..job.lock import own
 from ..job.place import KEPT
+from ..own_log import logger
 from ..sandbox.choose import choose
 from ..scratch import sweep
 from .failure import EXIT_FAILED, EXIT_OK
@@ -35,7 +35,7 @@ async def clean_up(request: Request, *, sandbox: str) -> int:
         except SandboxUnavailable as error:
             if sandbox != "auto":
                 raise
-            structlog.get_logger().info("no such sandbox here", sandbox=name, why=str(error))
+            logger().info("no such sandbox here", sandbox=name, why=str(error))
             continue
         try:
             gone += [(name, thing) for thing in await backend.reap()]

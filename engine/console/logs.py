@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, MutableMapping
+from functools import partial
 from typing import Any
 
-import structlog
-
 from ..errors import ConfigError
+from ..own_log import configure_later
 from .terminal import Terminal
 from .text import escaped
 
@@ -42,6 +42,12 @@ def configure(terminal: Terminal, verbose: int, environ: Mapping[str, str]) -> N
             f"unknown level {named!r}; known are {', '.join(_LEVELS)}", key="TRIALOG_LOG_LEVEL"
         )
     level = {0: _LEVELS[named], 1: logging.INFO}.get(verbose, logging.DEBUG)
+    configure_later(level, partial(_configure, terminal, level))
+
+
+def _configure(terminal: Terminal, level: int) -> None:
+    import structlog
+
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,

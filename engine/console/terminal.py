@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TextIO
@@ -31,6 +32,9 @@ _STYLES = {
     "hint:": "cyan",
     "note:": "cyan",
 }
+
+
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
 
 
 class _Nowhere(io.StringIO):
@@ -57,8 +61,8 @@ class Terminal:
         self._err = err or sys.stderr or _Nowhere()
         plain = bool(environ.get("NO_COLOR")) or environ.get("TERM") in {"dumb", ""}
         self.live_allowed = self._err.isatty() and not plain
-        self._out_console = _console(self._out, plain)
-        self._err_console = _console(self._err, plain)
+        self._plain = plain
+        self._consoles: dict[int, Console] = {}
         self._live: Live | None = None
         self._closed = False
         self.patient = False
@@ -86,13 +90,13 @@ class Terminal:
         if self.json:
             self.message(text)
         elif self._live is not None and self._out.isatty():
-            self._print(self._err_console, text)
+            self._print(self._err, text)
         else:
-            self._print(self._out_console, text)
+            self._print(self._out, text)
 
     def message(self, text: str) -> None:
         """A line about the work, for a person."""
-        self._print(self._err_console, text)
+        self._print(self._err, text)
 
     def show_live(self, text: str) -> None:
         """Put the live line at the terminal's foot, or renew it."""
@@ -103,7 +107,7 @@ class Terminal:
         if self._live is None:
             self._live = Live(
                 line,
-                console=self._err_console,
+                console=self._console(self._err),
                 auto_refresh=False,
                 transient=True,
                 redirect_stdout=False,
@@ -118,10 +122,18 @@ class Terminal:
             self._live.stop()
             self._live = None
 
-    def _print(self, console: Console, text: str) -> None:
+    def _print(self, stream: TextIO, text: str) -> None:
+        text = self._hide(text)
+        if _is_simple(stream, text):
+            try:
+                stream.write(f"{text}\n")
+                stream.flush()
+            except OSError:
+                self._broken(stream)
+            return
         from rich.text import Text
 
-        text = self._hide(text)
+        console = self._console(stream)
         shown = Text(text)
         head = text.lstrip().split(" ", 1)[0]
         if head in _STYLES:
@@ -132,6 +144,12 @@ class Terminal:
             console.file.flush()
         except OSError:
             self._broken(console.file)
+
+    def _console(self, stream: TextIO) -> Console:
+        console = self._consoles.get(id(stream))
+        if console is None:
+            console = self._consoles[id(stream)] = _console(stream, self._plain)
+        return console
 
     def _write(self, stream: TextIO, text: str) -> None:
         if self._closed:
@@ -160,6 +178,13 @@ def discard_output(stream: TextIO) -> None:
         pass
     finally:
         os.close(nothing)
+
+
+def _is_simple(stream: TextIO, text: str) -> bool:
+    """Whether rich, which is slow to import, would write a text just as it is."""
+    if stream.isatty() or "FORCE_COLOR" in os.environ or "TTY_COMPATIBLE" in os.environ:
+        return False
+    return _CONTROL.search(text) is None
 
 
 def _console(stream: TextIO, plain: bool) -> Console:

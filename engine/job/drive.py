@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import anyio
-import structlog
 
 from ...events.errors import LogUnavailable
 from ...events.kinds import TrialAbandoned, TrialScheduled
 from ...projections.errors import FilesUnwritable
 from ...projections.writer import JobFiles
 from ..collector import collect_rarely
+from ..own_log import logger
 from ..trial.state import Stage, TrialState
 from .context import JobContext
 from .ending import TrialEnd
@@ -179,4 +179,4 @@ class Driver:
                 try:
                     await self._files.write_summary(self._under_way)
                 except (FilesUnwritable, LogUnavailable) as error:
-                    structlog.get_logger().warning("summary not written", why=str(error))
+                    logger().warning("summary not written", why=str(error))

@@ -12,7 +12,6 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
 import anyio
-import structlog
 from anyio import to_thread
 from msgspec.structs import replace
 
@@ -35,6 +34,7 @@ from ..agents.installing import Prepared
 from ..agents.running import run_agent
 from ..errors import SandboxError, SandboxGone, TransferFailed
 from ..models.endpoint import KEYS
+from ..own_log import logger
 from ..sandbox.protocol import Sandbox
 from ..tasks.environment import resolve_env
 from ..tasks.model import TaskWarning
@@ -507,9 +507,7 @@ class SandboxTrial(History):
             try:
                 await self.tell(removal(sandbox_id, seconds=seconds, error=error))
             except LogError as failure:
-                structlog.get_logger().info(
-                    "removal not recorded", sandbox=sandbox_id, why=str(failure)
-                )
+                logger().info("removal not recorded", sandbox=sandbox_id, why=str(failure))
 
         kept = self.place.give_up(removed)
         if kept is not None:
@@ -531,7 +529,7 @@ async def log_fault(trial: str, error: Exception) -> None:
     """Tell whoever mends this program."""
 
     def write() -> None:  # reads source files for the traceback
-        structlog.get_logger().error("engine fault", trial=trial, exc_info=error)
+        logger().error("engine fault", trial=trial, exc_info=error)
 
     await to_thread.run_sync(write)
 

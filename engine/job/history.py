@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterable
 from typing import Any
 
-import structlog
-
 from ...events.envelope import Appended
 from ...events.errors import LogError
 from ...events.kinds import TrialEvent, TrialScheduled, TrialStarted, WarningRaised
@@ -15,6 +13,7 @@ from ...projections.errors import FilesUnwritable
 from ..models.models import Models
 from ..models.replaying import Recording
 from ..output import Captured, store_output
+from ..own_log import logger
 from ..tasks.model import TaskWarning
 from ..trial.decide import Command, Record
 from ..trial.record import TrialRecord
@@ -169,7 +168,7 @@ class History:
                 await self.write_files()
                 self.job.watch(self.end().report(will_retry=False))
         except LogError as error:
-            structlog.get_logger().info("cut-off not recorded", trial=self.trial, why=str(error))
+            logger().info("cut-off not recorded", trial=self.trial, why=str(error))
 
     def release(self) -> None:
         """Give back what the execution held of the machine."""

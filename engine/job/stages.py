@@ -5,16 +5,18 @@ They hold names, counts and durations only: nothing that an agent or a task may 
 
 from __future__ import annotations
 
-import structlog
+import logging
+
+from ..own_log import logger, shows
 
 
 def stage(what: str, **facts: object) -> None:
     """A step of a trial's or the job's, at the level of ``-v``."""
-    if structlog.is_configured():  # else it would be printed for those who use the engine alone
-        structlog.get_logger().info(what, **facts)
+    if shows(logging.INFO):  # else it would be printed for those who use the engine alone
+        logger().info(what, **facts)
 
 
 def detail(what: str, **facts: object) -> None:
     """A smaller step, at the level of ``-vv``."""
-    if structlog.is_configured():
-        structlog.get_logger().debug(what, **facts)
+    if shows(logging.DEBUG):
+        logger().debug(what, **facts)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import platform
-from importlib.metadata import version
+
+from ...events.version import __version__
 
 
 def versions() -> dict[str, str]:
     """Of trialog, Python and the platform. Blocks."""
     return {
-        "trialog": version("trialog"),
+        "trialog": __version__,
         "python": platform.python_version(),
         "platform": platform.platform(),
     }

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 import anyio
 import msgspec
+from anyio import to_thread
 
 from .client import ModelClient, open_model_client
 from .endpoint import ModelUnavailable, read_endpoint, read_endpoints
-from .gateway.endpoints import Endpoints
-from .gateway.recorded import RecordedEndpoints
-from .gateway.upstream import open_upstream
 from .limit import CostLimit
 from .prices import Price
 from .replaying import Recording, ReplayClient
+
+if TYPE_CHECKING:
+    from .gateway.endpoints import Endpoints  # slow to import, and most jobs have no gateway
 
 CALLS_AT_ONCE = 8
 """To one model."""
@@ -89,6 +92,8 @@ class Models(CallSlots):
 
     def answered_by(self, recording: Recording, *, gateway: bool) -> Models:
         """The same limits and prices for one trial, whose calls a record answers at once."""
+        from .gateway.recorded import RecordedEndpoints
+
         models = Models(
             ReplayClient(recording), limits=self.limits, prices=self._prices, also=self.also,
             call_timeout=self.call_timeout,
@@ -122,6 +127,9 @@ async def open_models(
     async with AsyncExitStack() as stack:
         upstream: Endpoints | ModelUnavailable | None = None
         if gateway:
+            await to_thread.run_sync(import_module, f"{__package__}.gateway.upstream")
+            from .gateway.upstream import open_upstream
+
             try:
                 upstream = await stack.enter_async_context(open_upstream(read_endpoints(environ)))
             except ModelUnavailable as unavailable:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from importlib.metadata import version as installed
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 import msgspec
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
+from ...events.version import __version__
 from ..authoring.app import Control
 from ..authoring.verifiers import RubricCriterion
 from ..job.config import JobConfig
@@ -74,7 +73,9 @@ def read_project(file: Path, faults: Faults) -> ProjectManifest | None:
 
 
 def _check_range(fields: Fields, wanted: str) -> None:
-    have = installed("trialog")
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # slow to import
+
+    have = __version__
     try:
         fits = SpecifierSet(wanted).contains(have, prereleases=True)
     except InvalidSpecifier:

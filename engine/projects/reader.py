@@ -5,14 +5,17 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ..errors import TaskError
 from ..tasks.files import Bounds, read_text
 from ..tasks.plain import TooMuch, plain
 from ..tasks.reader import as_list, as_number, as_positive, as_table, as_text, as_whole, describe
-from ..tasks.yaml12 import YamlError, YamlText, read_yaml
+from ..tasks.words import YamlError
 from .faults import Fault
+
+if TYPE_CHECKING:
+    from ..tasks.yaml12 import YamlText
 
 T = TypeVar("T")
 
@@ -185,6 +188,8 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 def read_fields(file: Path, root: Path, faults: Faults) -> Fields | None:
     """A manifest's mapping; null, and the fault noted, where there is none to read."""
+    from ..tasks.yaml12 import read_yaml  # slow to import, and tasks alone have no manifests
+
     try:
         text = read_yaml(read_text(file, Bounds(root, root), what=file.name))
         value = plain(text.value, words=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from importlib.metadata import version as installed
 from pathlib import Path
 
+from ...events.version import __version__
 from ..errors import ConfigError
 from ..tasks.files import present
 from ..tasks.names import safe_name
@@ -42,7 +42,7 @@ def init_project(path: Path) -> list[Path]:
     name = _good(folder.name, "project")
     if present(folder) and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError("is there already and not empty; give another name", file=folder)
-    major, minor, *_ = installed("trialog").split(".")
+    major, minor, *_ = __version__.split(".")
     return _write(
         folder,
         {

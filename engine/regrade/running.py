@@ -9,7 +9,6 @@ from pathlib import Path
 
 import anyio
 import msgspec
-import structlog
 from anyio import to_thread
 
 from ...events.envelope import NewEvent, RecordedEvent
@@ -51,6 +50,7 @@ from ..job.session import secrets_of
 from ..job.tasks import TaskInJob, open_tasks
 from ..labels.workers import in_order
 from ..models.limit import CostLimit
+from ..own_log import logger
 from ..reaper import reaper
 from ..redact import Redactor
 from ..redacting_log import redacting
@@ -212,7 +212,7 @@ class Running:
     async def _fault(self, work: ScriptRegrade | EpisodeRegrade, error: Exception) -> RegradeFailed:
 
         def write() -> None:  # reads source files for the traceback
-            structlog.get_logger().error("engine fault", trial=work.trial.trial, exc_info=error)
+            logger().error("engine fault", trial=work.trial.trial, exc_info=error)
 
         await to_thread.run_sync(write)
         return RegradeFailed(

@@ -8,7 +8,6 @@ from typing import TypeAlias
 
 import anyio
 import msgspec
-import structlog
 from anyio import to_thread
 
 from ...events.envelope import NewEvent
@@ -37,6 +36,7 @@ from ..job.session import secrets_of, secrets_of_agents
 from ..job.tasks import TaskInJob
 from ..models.limit import CostLimit
 from ..models.models import open_models
+from ..own_log import logger
 from ..reaper import reaper
 from ..redact import Redactor
 from ..redacting_log import redacting
@@ -207,7 +207,7 @@ async def _clear_up(services: Services) -> None:
     try:
         await services.backend.reap(log_id=services.log_id)
     except SandboxError as error:
-        structlog.get_logger().warning("what dead engines may have left stays", why=str(error))
+        logger().warning("what dead engines may have left stays", why=str(error))
 
 
 class _Runner:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from .reader import as_list, as_table
-from .yaml12 import YamlError, load_yaml
+from .words import YamlError
 
 COMPOSE_NAMES = ("docker-compose.yaml", "docker-compose.yml", "compose.yaml", "compose.yml")
 
@@ -25,6 +25,8 @@ def compose_use(text: str) -> str | None:
     folder, or named, or kept alive by a command that sleeps; and by values that are variables of
     the harness it was written for, such as ``${TASK_LOGS_PATH}:/logs``.
     """
+    from .yaml12 import load_yaml  # slow to import, and most tasks have no such file
+
     try:
         values = load_yaml(text)
     except YamlError as error:

@@ -31,7 +31,7 @@ from .plain import TooMuch, plain
 from .reader import describe
 from .scripts import check_script
 from .settings import parse_settings
-from .yaml12 import YamlError, load_yaml
+from .words import YamlError
 
 Layout = Literal["a", "b"]
 
@@ -221,6 +221,8 @@ def raw_settings(text: str, file: Path) -> dict[str, Any]:
         raise TaskError(
             "the settings at its top are not ended by a line of three dashes", file=file
         )
+    from .yaml12 import load_yaml  # slow to import, and not every layout has YAML
+
     try:
         return _table(load_yaml(document.front_matter or ""), file, words=True)
     except YamlError as error:

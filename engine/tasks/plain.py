@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from .yaml12 import Word
+from .words import Word
 
 DEEPEST = 50
 MOST = 100_000

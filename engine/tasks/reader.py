@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 
 from ..errors import TaskError
 from .model import TaskWarning
-from .yaml12 import Word
+from .words import Word
 
 T = TypeVar("T")
 

@@ -13,27 +13,14 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from .words import Word, YamlError
+
 _BOOL = "tag:yaml.org,2002:bool"
 _INT = "tag:yaml.org,2002:int"
 _FLOAT = "tag:yaml.org,2002:float"
 _NULL = "tag:yaml.org,2002:null"
 _MERGE = "tag:yaml.org,2002:merge"
 _WORD = "!word"
-
-
-class Word(str):
-    """One of yes, no, on and off without quotes: text, which a truth value may be made of."""
-
-    __slots__ = ()
-
-
-class YamlError(ValueError):
-    """Text that is no YAML, or none that is accepted here."""
-
-    def __init__(self, message: str, line: int | None) -> None:
-        self.line = line
-        """From 1, within the text."""
-        super().__init__(message)
 
 
 class _Loader(yaml.SafeLoader):

@@ -6,7 +6,6 @@ for, so that the command line starts quickly.
 """
 
 from importlib import import_module as _import_module
-from importlib.metadata import version as _version
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
@@ -28,8 +27,7 @@ if _TYPE_CHECKING:
     from .engine.authoring.views import Step as Step
     from .engine.reading.opened import open as open
     from .engine.run import run as run
-
-__version__ = _version("trialog")
+    from .events.version import __version__ as __version__
 
 _HOMES = {
     "Action": "engine.authoring.policy",
@@ -45,6 +43,7 @@ _HOMES = {
     "Step": "engine.authoring.views",
     "Task": "engine.authoring.task",
     "VerifierOutput": "engine.authoring.verifiers",
+    "__version__": "events.version",
     "action": "engine.authoring.app",
     "open": "engine.reading.opened",
     "run": "engine.run",

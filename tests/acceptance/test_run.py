@@ -348,6 +348,28 @@ def test_help_is_quick_and_light(user: User) -> None:
     assert ran.stderr.strip() == "[]"
 
 
+@pytest.mark.parametrize("again", [False, True], ids=["run", "regrade"])
+def test_a_job_loads_what_it_needs(user: User, make_task: MakeTask, again: bool) -> None:
+    """A job on bubblewrap without models imports nothing that is for others."""
+    others = (
+        "aiodocker aiohttp h11 openai packaging pydantic rich structlog urllib.request yaml yarl"
+    )
+    make_task("tasks/one", layout="b")
+    words = ["run", "tasks", *BWRAP]
+    if again:
+        words = ["regrade", user.run(*words, code=0).lines[-1].removeprefix("Job folder: ")]
+    code = (
+        "import sys; from trialog.cli import main\n"
+        f"try: main({words})\nexcept SystemExit as end: assert not end.code\n"
+        f"print([m for m in {others.split()} if m in sys.modules], file=sys.stderr)"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=user.home, capture_output=True, text=True, env=user.env, check=True,
+    )  # fmt: skip
+    assert ran.stderr.splitlines()[-1] == "[]"
+
+
 def test_version(user: User) -> None:
     """--version prints the release."""
     assert re.fullmatch(r"trialog \d+\.\d+\.\d+\n", user.run("--version", code=0).out)

@@ -9,8 +9,10 @@ from collections.abc import Iterator
 from typing import IO
 
 import pytest
-import structlog
+from hypothesis import given
+from hypothesis import strategies as st
 
+from trialog.engine import own_log
 from trialog.engine.console.failure import nobody_reads
 from trialog.engine.console.logs import configure
 from trialog.engine.console.terminal import Terminal
@@ -86,7 +88,7 @@ def test_levels(verbose: int, environ: dict[str, str], levels: list[str]) -> Non
     """-v, -vv and $TRIALOG_LOG_LEVEL choose what the program says of its own work."""
     err = io.StringIO()
     configure(Terminal(environ={}, out=io.StringIO(), err=err), verbose, environ)
-    logger = structlog.get_logger()
+    logger = own_log.logger()
     for level in ("debug", "info", "warning", "error"):
         getattr(logger, level)(f"a {level}", why="\x1b[2J")
     lines = err.getvalue().splitlines()
@@ -101,9 +103,25 @@ def test_exceptions_are_logged_with_their_lines() -> None:
     try:
         raise ValueError("odd \x07")  # noqa: TRY301 - it needs a traceback
     except ValueError:
-        structlog.get_logger().exception("fault")
+        own_log.logger().exception("fault")
     assert "error: fault\nTraceback" in err.getvalue()
     assert r"ValueError: odd \x07" in err.getvalue()
+
+
+@given(text=st.text(), head=st.sampled_from(["", "[PASS] ", "error: "]), json=st.booleans())
+def test_plain_text_is_written_as_rich_would(text: str, head: str, json: bool) -> None:
+    """Where nobody looks on, text comes out the same whether rich writes it or not."""
+    written: list[tuple[str, str]] = []
+    for by_rich in (False, True):
+        out, err = io.StringIO(), io.StringIO()
+        with pytest.MonkeyPatch.context() as patch:
+            if by_rich:
+                patch.setattr("trialog.engine.console.terminal._is_simple", lambda *_: False)
+            terminal = Terminal(json=json, environ={}, out=out, err=err)
+            terminal.line(head + text)
+            terminal.message(text)
+        written.append((out.getvalue(), err.getvalue()))
+    assert written[0] == written[1]
 
 
 def test_unknown_level() -> None:

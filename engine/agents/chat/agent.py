@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.metadata import version
 from typing import Any, Literal
 
 import anyio
@@ -14,6 +13,7 @@ from ....events.kinds import ActionTaken, AgentFailed, AgentFinished, TrialEvent
 from ....events.kinds.parts import Output, Process
 from ....events.log import BlobStore
 from ....events.values import Json, Text, valid_text
+from ....events.version import __version__
 from ...errors import ConfigError, SandboxError
 from ...models.endpoint import KEYS, ModelUnavailable
 from ...models.models import Models
@@ -87,7 +87,7 @@ class ShellArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class ChatAgent:
     """A model that calls tools. The loop runs in the engine, so no key is in the sandbox."""
 
-    version: str | None = version("trialog")
+    version: str | None = __version__
     needs_solution = False
     takes_settings = True
 

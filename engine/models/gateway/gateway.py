@@ -10,13 +10,13 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 
 import anyio
-import structlog
 from anyio import to_thread
 from anyio.abc import SocketStream
 
 from ....events.kinds import ModelCalled, WarningRaised
 from ....events.kinds.parts import Usage
 from ...errors import log_error_in
+from ...own_log import logger
 from ...sandbox.protocol import Listener, Sandbox
 from ..endpoint import Api
 from .calls import NO_MORE, PassedCall
@@ -287,7 +287,7 @@ async def _refuse(client: ClientConnection, api: Api, status: int, message: str,
 
 
 def _log_fault(error: Exception) -> None:
-    structlog.get_logger().error("a fault in the model gateway", exc_info=error)
+    logger().error("a fault in the model gateway", exc_info=error)
 
 
 async def _accepted(listener: socket.socket) -> SocketStream:
@@ -299,7 +299,7 @@ async def _accepted(listener: socket.socket) -> SocketStream:
         except BlockingIOError:
             continue
         except OSError as error:  # no descriptor is free, or the client is gone already
-            structlog.get_logger().info("no connection to the model gateway", why=str(error))
+            logger().info("no connection to the model gateway", why=str(error))
             await anyio.sleep(PAUSE)
             continue
         connection.setblocking(False)

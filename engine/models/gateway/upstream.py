@@ -10,7 +10,6 @@ import urllib.request
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import anyio
@@ -18,6 +17,7 @@ import msgspec
 from anyio import to_thread
 from yarl import URL
 
+from ....events.version import __version__
 from ...redact import Redactor
 from ..client import CallFailed, CallWatch
 from ..endpoint import ANTHROPIC, ANTHROPIC_API_KEY, API_KEY, OPENAI, Api, Endpoint
@@ -32,7 +32,7 @@ ANSWER_CAP = 64 * 1024 * 1024
 
 CONNECT_SEC = 30.0
 
-USER_AGENT = f"trialog/{version('trialog')}"
+USER_AGENT = f"trialog/{__version__}"
 
 _NOT_PLAIN = re.compile(r"[^ -~]")
 
