@@ -33,6 +33,7 @@ from trialog.events.envelope import NewEvent, new_event
 from trialog.events.kinds import ActionTaken
 from trialog.events.open import open_log
 from trialog.events.sqlite.connection import open_writer
+from trialog.events.sqlite.transaction import SMALL_COMMITS
 
 CLOCK = SystemClock()
 IDS = RandomIds()
@@ -150,14 +151,16 @@ def table_in(path: Path, *, own: bool) -> sqlite3.Connection:
     return open_writer(path, create=True, log_id="") if own else raw(path)
 
 
-def raw_single(path: Path, count: int, *, own_table: bool = False) -> float:
-    """Events a second, a transaction each."""
+def raw_single(path: Path, count: int, *, own_table: bool = False, tidied: bool = False) -> float:
+    """Events a second, a transaction each; `tidied` with checkpoints as the log makes them."""
     db, ready = table_in(path, own=own_table), rows(count)
     began = time.perf_counter()
-    for row in ready:
+    for number, row in enumerate(ready, 1):
         db.execute("BEGIN IMMEDIATE")
         db.execute(ROW, row)
         db.execute("COMMIT")
+        if tidied and number % SMALL_COMMITS == 0:
+            db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
     rate = count / (time.perf_counter() - began)
     db.close()
     return rate
@@ -226,6 +229,7 @@ def measure(folder: Path, scale: float) -> None:
         "many": lambda: raw_many(fresh(), round(50_000 * scale)),
         "own": lambda: raw_many(fresh(), round(50_000 * scale), own_table=True),
         "single": lambda: raw_single(fresh(), round(2_000 * scale)),
+        "tidied": lambda: raw_single(fresh(), round(2_000 * scale), tidied=True),
         "own single": lambda: raw_single(fresh(), round(2_000 * scale), own_table=True),
         "peer": lambda: eventsourcing_save(fresh(), round(1_000 * scale)),
         "1": ours(1, 2_000),
@@ -256,6 +260,7 @@ def measure(folder: Path, scale: float) -> None:
     line("the same, into the log's own table", rates["own"])
     line("raw sqlite3, one a commit", single)
     line("the same, into the log's own table", rates["own single"])
+    line(f"raw, with a checkpoint every {SMALL_COMMITS} commits", rates["tidied"])
     times = rates["1,000"] / rates["peer"]
     line("eventsourcing, one a save", rates["peer"], f"1,000 appenders: {times:.1f} times, aim 20")
     line("1 appender", rates["1"], "0.67 of one a commit")

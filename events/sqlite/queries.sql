@@ -7,6 +7,9 @@ COMMIT
 -- rollback --
 ROLLBACK
 
+-- checkpoint --
+PRAGMA wal_checkpoint(PASSIVE)
+
 -- last_position --
 SELECT coalesce(max(position), 0) FROM events
 

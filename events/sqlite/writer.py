@@ -142,6 +142,7 @@ class Writer:
         else:
             seconds = time.perf_counter() - began
             self._loop.call_soon_threadsafe(self._stored, batch, outcomes, seconds)
+            self._committer.tidy(batch.events)
 
     def _stored(
         self, batch: Batch, outcomes: Sequence[Appended | LogError], seconds: float

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections.abc import AsyncIterator, Iterator
 from itertools import pairwise
@@ -17,7 +18,8 @@ from helpers.samples import events
 from trialog.events.errors import VersionConflict
 from trialog.events.log import EventLog
 from trialog.events.open import open_log
-from trialog.events.sqlite import writer
+from trialog.events.sqlite import transaction, writer
+from trialog.events.sqlite.sql import QUERY
 from trialog.events.sqlite.transaction import Committer
 
 
@@ -208,6 +210,44 @@ async def test_large_batches_follow_each_other(log: EventLog, gate: Gate) -> Non
         gate.open.set()
         assert (await told).version + 100 == (await next_one).version
     check_chain(await everything(log))
+
+
+@pytest.mark.parametrize("again", [True, False])
+async def test_small_commits_are_written_over_older_ones(
+    log: EventLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: bool
+) -> None:
+    """The write-ahead log begins again; it would have grown on and on."""
+    wal = tmp_path / "trialog.db-wal"
+    monkeypatch.setattr(transaction, "SMALL_COMMITS", 10 if again else 1_000)
+    sizes: list[int] = []
+    for version in range(60):
+        await log.append("job/a", version, events(1))
+        sizes.append(wal.stat().st_size)
+
+    assert again is (sizes[-1] < 2 * sizes[9])
+    check_chain(await everything(log))
+
+
+async def test_a_reader_or_a_failure_only_puts_it_off(
+    log: EventLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever reads an old state keeps it, and what a checkpoint can't do loses nothing."""
+    monkeypatch.setattr(transaction, "SMALL_COMMITS", 10)
+    await log.append("job/a", 0, events(1))
+    reader = sqlite3.connect(tmp_path / "trialog.db", isolation_level=None)
+    count = "SELECT count(*) FROM events"
+    reader.execute("BEGIN")
+    assert (1,) == reader.execute(count).fetchone()
+    for version in range(1, 30):
+        await log.append("job/a", version, events(1))
+    assert (1,) == reader.execute(count).fetchone()
+    reader.close()
+    monkeypatch.setitem(QUERY, "checkpoint", "SELECT * FROM no_such_table")
+    for version in range(30, 60):
+        await log.append("job/a", version, events(1))
+
+    check_chain(await everything(log))
+    assert 60 == await log.last_position()
 
 
 async def test_the_loop_looks_at_all_else_while_many_are_told(log: EventLog, gate: Gate) -> None:
