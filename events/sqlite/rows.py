@@ -77,13 +77,20 @@ def insert_rows(db: sqlite3.Connection, values: list[object]) -> None:
     for start in range(0, len(values), MOST_ROWS * PLACES):
         some = values[start : start + MOST_ROWS * PLACES]
         rows = len(some) // PLACES
-        if rows > 64:  # Few sizes are kept prepared; the rest is filled with zeros.
+        if rows <= 64:
+            db.execute(_insert("add_events", rows), some)
+        else:  # Few sizes are kept prepared; the rest is filled with zeros.
             rows = -(-rows // 64) * 64
             some += [0] * (rows * PLACES - len(some))
-        db.execute(_insert(rows), some)
+            db.execute(_insert("add_many_events", rows), some)
+
+
+_ROW = {
+    "add_events": "(?, ?, ?, ?, ?, ?, ?, nullif(?, ''), ?, ?, ?)",
+    "add_many_events": "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+}
 
 
 @cache
-def _insert(rows: int) -> str:
-    row = f"({', '.join('?' * PLACES)})"
-    return QUERY["add_events"].format(rows=", ".join([row] * rows))
+def _insert(query: str, rows: int) -> str:
+    return QUERY[query].format(rows=", ".join([_ROW[query]] * rows))

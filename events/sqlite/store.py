@@ -32,7 +32,7 @@ class SqliteLog:
         self._path = path
         self._readers = Readers(path)
         self._writer: Writer | None = None
-        self._changed = anyio.Event()
+        self._changed: anyio.Event | None = None  # until somebody waits: each costs a commit some
         self._blobs = SqliteBlobs(path, self._readers, self._put_small, self._check)
         self._log_id = ""
 
@@ -114,7 +114,7 @@ class SqliteLog:
         committed later lies above all that was read.
         """
         while True:
-            changed = self._changed
+            changed = self._changed = self._changed or anyio.Event()
             before = after
             if streams is None:
                 batch = await self._readers.run(self._readers.range, after, _FOR_EVER)
@@ -137,8 +137,9 @@ class SqliteLog:
             self._committed()
 
     def _committed(self) -> None:
-        self._changed.set()
-        self._changed = anyio.Event()
+        changed, self._changed = self._changed, None
+        if changed is not None:
+            changed.set()
 
     def _put_small(self, blob: Blob) -> BlobPut:
         put = BlobPut(blob)

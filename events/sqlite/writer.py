@@ -63,6 +63,7 @@ class Writer:
         self._untold: tuple[Batch, Sequence[Appended | LogError]] | None = None
         self._telling: deque[tuple[Append, Appended | LogError]] = deque()
         self._idle = True
+        self._roused = self._alone = False
         self._drained: asyncio.Future[None] | None = None
 
     async def start(self) -> None:
@@ -106,9 +107,14 @@ class Writer:
         await self._connection.close()
 
     def _rouse(self) -> None:
+        """Have the queue committed: after this round of the loop's, for others may append in it;
+        at once where an appender was alone the last time."""
         if self._idle:
-            self._idle = False
-            self._loop.call_soon(self._next, True)
+            self._idle, self._roused = False, True
+            if self._alone:
+                self._next(slept=True)
+            else:
+                self._loop.call_soon(self._next, True)
 
     def _next(self, slept: bool) -> None:
         """Hand the next batch to the thread."""
@@ -151,7 +157,11 @@ class Writer:
         self._untold = (batch, outcomes)
         self._seconds_each = seconds / max(batch.events, 1)
         self._queue.settled(batch, outcomes)
-        self._next(slept=False)
+        # Not the last of several, who would be parted the next time.
+        was_alone, roused = self._alone, self._roused
+        one = len(batch.appends) + len(batch.blobs) == 1
+        self._alone, self._roused = roused and one and not self._queue, False
+        self._next(slept=was_alone)
 
     def _failed(self, batch: Batch, error: BaseException) -> None:
         self._tell()

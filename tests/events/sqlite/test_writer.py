@@ -145,8 +145,33 @@ async def test_appenders_in_step_are_set_out_of_step(
     tickets = [log.append(f"trial/{n}", 2, events(1)) for n in range(100)]
     assert list(range(202, 302)) == [(await ticket).last for ticket in tickets]
 
-    assert [1, 50, 50, 100, 50, 50] == gate.sizes
+    # The first of them was not waited with, for one alone had come before.
+    assert [1, 1, 49, 50, 100, 50, 50] == gate.sizes
     check_chain(await everything(log))
+
+
+async def test_who_appends_alone_does_not_wait_for_others(log: EventLog, gate: Gate) -> None:
+    """His commit begins at once; what is queued in a row is one, after the first time."""
+    version = 0
+    for _ in range(3):
+        version = (await log.append("job/a", version, events(1))).version
+        await anyio.wait_all_tasks_blocked()
+    while gate.arrived.acquire(blocking=False):
+        pass
+    gate.open.clear()
+    ticket = log.append("job/a", version, events(1))
+    began = gate.arrived.acquire(timeout=30)  # the loop stands still meanwhile
+    second = log.append("job/a", version + 1, events(1))
+    gate.open.set()
+
+    assert began
+    assert [version + 1, version + 2] == [(await ticket).version, (await second).version]
+    gate.sizes.clear()
+    for version in (5, 7, 9):
+        await anyio.wait_all_tasks_blocked()
+        tickets = [log.append("job/a", version + n, events(1)) for n in range(2)]
+        assert [version + 1, version + 2] == [(await ticket).version for ticket in tickets]
+    assert [2, 2, 2] == gate.sizes
 
 
 async def test_a_slow_disk_is_waited_for_once(
