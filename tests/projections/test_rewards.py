@@ -20,6 +20,7 @@ from helpers.given import (
     trial_scored,
     view,
 )
+from helpers.samples import event
 from trialog.events.kinds import (
     HindsightCredited,
     HumanReviewRequested,
@@ -30,7 +31,9 @@ from trialog.events.kinds import (
     VerifierApplied,
 )
 from trialog.events.kinds.parts import Target
+from trialog.events.open import open_log
 from trialog.projections.rewards import rewards
+from trialog.projections.trial import TrialFold
 
 FIELDS = (
     "record_id target value weight source verifier version app created_at metadata granularity "
@@ -257,6 +260,35 @@ def test_odd_texts_stay_on_one_line() -> None:
     (line,) = lines(started(), step_rewarded("s1", 1.0, metadata={"text": odd}))
 
     assert odd == line["metadata"]["text"]
+
+
+async def test_line_ends_of_every_sort_in_a_log_that_is_opened_again(tmp_path: Path) -> None:
+    """Each text is one event and one line, and the log goes on after the last one."""
+    odd = "\u2028\u2029\x85\x0b\x0c\x1c\x1d\x1e\r\\n\n"
+    texts = [f"{number}{odd}{number}" for number in range(100)]
+    given = [
+        event(step_rewarded(f"s{n}", 1.0, metadata={"text": text})) for n, text in enumerate(texts)
+    ]
+    stream = "trial/t__00000001"
+    async with open_log(tmp_path / "trialog.db") as log:
+        await log.append(stream, 0, [event(started())])
+        for version, one in enumerate(given[:99], 1):
+            await log.append(stream, version, [one])
+
+    async with open_log(tmp_path / "trialog.db") as log:
+        last = await log.append(stream, 100, given[99:])
+        assert (101, 101) == (last.first, last.version)
+        assert 2 == (await log.append(stream, 1, given[:1])).first, "it is known from before"
+        stored = await log.read(stream)
+
+    assert list(range(1, 102)) == [one.position for one in stored]
+    fold = TrialFold()
+    fold.feed(stored)
+    found = fold.record()
+    assert found is not None
+    (*written, rest) = rewards(found).split(b"\n")
+    assert b"" == rest
+    assert texts == [json.loads(line)["metadata"]["text"] for line in written]
 
 
 def test_every_field_is_documented() -> None:
