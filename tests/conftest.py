@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import anyio
 import pytest
+import structlog
 from blockbuster import BlockBuster, blockbuster_ctx
 from hypothesis import settings
 
@@ -26,6 +27,14 @@ def blockbuster() -> Iterator[BlockBuster]:
     """A blocking call of this project's on the event loop raises."""
     with blockbuster_ctx("trialog") as blocker:
         yield blocker
+
+
+@pytest.fixture(autouse=True)
+def unset_log_lines() -> Iterator[None]:
+    """How a command sets up the lines of its log is not how the next test finds them."""
+    structlog.reset_defaults()
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture

@@ -424,6 +424,8 @@ def test_hook_processes_end_with_the_engine(make: Make, tmp_path: Path) -> None:
         with anyio.fail_after(20):
             while not pid.exists() or not pid.read_text():
                 await anyio.sleep(0.01)
+        assert engine.poll() is None
+        assert Path(f"/proc/{pid.read_text()}").exists()
         engine.send_signal(signal.SIGKILL)
         await gone(int(pid.read_text()))
 

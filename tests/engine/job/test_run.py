@@ -111,12 +111,14 @@ async def test_a_verifier_that_is_slow_holds_no_agent_up(tmp_path: Path) -> None
     backend = FakeBackend(phase)
     async with memory_log() as log:
         with anyio.fail_after(10):
-            await run_job(
+            result = await run_job(
                 services(log, backend, tmp_path),
                 JobConfig(tasks=["t"], agents=["oracle"], concurrency=1, verifiers=1),
                 await tasks(tmp_path / "t", 2),
                 Watched(),
             )
+    assert second_agent.is_set()
+    assert result.summary["counts"]["passed"] == 2
 
 
 async def test_sandbox_faults_are_retried(tmp_path: Path) -> None:

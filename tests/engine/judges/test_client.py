@@ -27,6 +27,7 @@ from trialog.engine.judges.client import (
     RETRIES,
     CallFailed,
     JudgeUnavailable,
+    Reply,
     open_client,
     read_completion,
 )
@@ -314,8 +315,10 @@ def test_usage_is_what_the_endpoint_says_or_null(usage: Any, expected: dict[str,
     | st.text()
 )
 def test_no_answer_breaks_the_reading(body: str) -> None:
-    """Whatever status 200 brings, it can be recorded."""
-    msgspec.json.encode(read_completion(body))
+    """Whatever status 200 brings, it can be recorded, and what is no completion is kept whole."""
+    read = read_completion(body)
+    assert msgspec.json.decode(msgspec.json.encode(read), type=Reply) == read
+    assert read.finish != "error" or read.text == body
 
 
 # Finding the endpoint

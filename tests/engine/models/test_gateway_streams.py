@@ -73,8 +73,10 @@ def test_an_endpoint_that_sends_anything(datas: list[Any], form: Any) -> None:
     whole = assembler(form)
     for data in datas:
         whole.add(data)
-    json.dumps(whole.whole())
-    said_in(form, whole.whole())
+    told = whole.whole()
+    assert told == json.loads(json.dumps(told))
+    text, thought = said_in(form, told)
+    assert (str, str) == (type(text), type(thought))
 
 
 def test_several_choices() -> None:

@@ -186,6 +186,8 @@ async def test_an_unknown_verifier(desk: Desk) -> None:
     """--verifier-only names one that a task has."""
     with pytest.RaisesGroup(pytest.RaisesExc(ConfigError, match="they have: exact")):
         await desk.regrade(tasks_root=desk.root, verifier_only="nobody")
+    assert desk.regraded() == []
+    assert await desk.kinds() == [[], []]
 
 
 async def person_submits(services: Services, score: float) -> str:

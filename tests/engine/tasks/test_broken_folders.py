@@ -104,7 +104,9 @@ def test_crlf_in_a_shell_script_is_refused_with_the_mend(make: Make, name, text)
 )
 def test_crlf_elsewhere_is_fine(make: Make, text):
     """Other interpreters take it, and so does a shell script of which a few lines have it."""
-    load_task(make("a", {"verifier/test.sh": text}))
+    task = load_task(make("a", {"verifier/test.sh": text}))
+    assert (task.verifier / "test.sh").read_bytes() == text
+    assert task.warnings == []
 
 
 @pytest.mark.parametrize(
@@ -157,7 +159,10 @@ def test_text_that_is_not_utf8(make: Make, layout, name):
 
 def test_a_script_may_be_any_bytes(make: Make):
     """Scripts are for their interpreters, not for us."""
-    load_task(make("a", {"verifier/test.sh": b"#!/bin/bash\necho '\xff'\n"}))
+    script = b"#!/bin/bash\necho '\xff'\n"
+    task = load_task(make("a", {"verifier/test.sh": script}))
+    assert (task.verifier / "test.sh").read_bytes() == script
+    assert task.warnings == []
 
 
 def test_a_settings_file_without_end(make: Make):

@@ -1,5 +1,6 @@
 """Build contexts, and Dockerfiles that only BuildKit can build."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -125,6 +126,8 @@ def test_an_environment_without_dockerfile_is_no_context(make: Make):
 
 @given(st.text("RUNCOPY <E-\\\n\"'#=`/ab[]$") | st.text())
 def test_any_text_is_looked_through(text):
-    """No Dockerfile makes it fail or hang."""
-    needs_buildkit(text)
-    copied_sources(text)
+    """No Dockerfile makes it fail or hang, and what it is said to take stands in it."""
+    assert needs_buildkit(text) != ""
+    sources = copied_sources(text)
+    assert all(source for source in sources)
+    assert bool(sources) <= bool(re.search("COPY|ADD", text, re.IGNORECASE))

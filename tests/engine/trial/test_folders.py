@@ -427,6 +427,7 @@ async def test_digests_may_name_their_algorithm(folders: TrialFolders, verifier:
     """A digest with or without ``sha256:`` before it is the same."""
     recorded = {path: f"sha256:{digest}" for path, digest in digests(verifier).items()}
     await to_thread.run_sync(folders.fill_verifier, verifier, recorded)
+    assert digests(folders.verifier) == digests(verifier) != {}
 
 
 async def test_it_is_quick(tmp_path: Path, verifier: Path, blobs: BlobStore) -> None:

@@ -349,12 +349,15 @@ async def _reset_and_act(world: WorldClient, name: str | None) -> None:
 
 
 async def test_closing_twice(open_world: Open) -> None:
-    """A world may be closed more than once."""
+    """A world may be closed more than once, and the next one is not harmed."""
     world = await open_world("Counter")
     await world.reset()
 
     await world.aclose()
     await world.aclose()
+
+    other = await open_world("Counter")
+    assert await other.reset() is not None
 
 
 async def test_a_source_without_an_app(

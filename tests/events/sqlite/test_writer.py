@@ -339,4 +339,7 @@ async def test_a_log_of_more_streams_than_are_remembered(
         await log.append(f"trial/{number}", 0, events(1))
     for number in range(40):
         await log.append(f"trial/{number}", 1, events(1))
-    check_chain(await everything(log))
+    stored = await everything(log)
+    check_chain(stored)
+    assert {f"trial/{number}" for number in range(40)} == {one.stream for one in stored}
+    assert 80 == len(stored)
