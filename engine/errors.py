@@ -7,6 +7,7 @@
         JobLocked              another process owns the job
       JobStopped               the log failed under a running job
         ReviewStopped          or under a rubric review
+        RegradeStopped         or under a regrade
       SandboxError             a sandbox could not do what was asked
         LimitsRefused          a limit can't be held, and --strict-limits was given
         SandboxUnavailable     no engine, no namespaces
@@ -61,7 +62,7 @@ class JobLocked(CommandRefused):
 
 
 class JobStopped(TrialogError):
-    """A job stopped because its log could not be read or written any more."""
+    """A job stopped because its log failed, or because its disk was full."""
 
     def __init__(self, job: str, reason: str) -> None:
         self.job = job
@@ -81,6 +82,19 @@ class ReviewStopped(JobStopped):
             self,
             f"review {review} stopped: {reason}; once that is mended, "
             f"`trialog review run {thing} --resume {review}` goes on",
+        )
+
+
+class RegradeStopped(JobStopped):
+    """The same of a regrade."""
+
+    def __init__(self, regrade: str, job: str, reason: str) -> None:
+        self.job = job
+        self.reason = reason
+        TrialogError.__init__(
+            self,
+            f"regrade {regrade} stopped: {reason}; once that is mended, "
+            f"`trialog regrade {job} --resume` goes on",
         )
 
 

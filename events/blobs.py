@@ -19,7 +19,7 @@ from typing import IO
 
 import anyio.to_thread
 
-from .errors import BlobAltered, BlobMissing, LogCorrupt, LogUnavailable
+from .errors import DISK_FULL, BlobAltered, BlobMissing, LogCorrupt, LogUnavailable, said
 from .filesystem import make_folder, sync_folder
 from .values import BlobRef, blob_ref
 
@@ -123,8 +123,10 @@ class BlobFolder:
         try:
             yield
         except OSError as error:
-            reason = f"a blob can't be stored: {error.strerror}; make room, or mend the disk"
-            raise LogUnavailable(self.root, reason) from error
+            full = error.errno in DISK_FULL
+            advice = "make room" if full else "mend the disk"
+            reason = f"a blob can't be stored: {said(error)}; {advice}"
+            raise LogUnavailable(self.root, reason, full=full) from error
 
     def spool(self) -> Spool:
         """Begin a blob."""

@@ -18,6 +18,7 @@ Each carries its facts as attributes and says what to do next where there is som
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import TYPE_CHECKING
 
@@ -25,13 +26,20 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+"""Numbers of the system's errors that mean that there is no room."""
+
+
 def said(error: BaseException) -> str:
     """An error in words: the system's without its number, and paths as people write them."""
     if not isinstance(error, OSError) or not error.strerror:
         return str(error)
+    what = error.strerror
+    if error.errno in DISK_FULL:
+        what = f"the disk is full ({what})"
     named = [one for one in (error.filename, error.filename2) if one and not isinstance(one, int)]
     place = " → ".join(map(os.fsdecode, named))
-    return f"{place}: {error.strerror}" if place else error.strerror
+    return f"{place}: {what}" if place else what
 
 
 class TrialogError(Exception):
@@ -75,11 +83,12 @@ class EventInvalid(LogError):
 
 
 class LogUnavailable(LogError):
-    """The log can't be opened, read or written."""
+    """The log can't be opened, read or written; `full` where that is for want of room."""
 
-    def __init__(self, path: Path | str, reason: str) -> None:
+    def __init__(self, path: Path | str, reason: str, *, full: bool = False) -> None:
         self.path = path
         self.reason = reason
+        self.full = full
         super().__init__(f"log {path}: {reason}")
 
 

@@ -14,16 +14,25 @@ NETWORK = frozenset({
 })  # fmt: skip
 """File systems on which SQLite's write-ahead log is not safe: its index is shared memory."""
 
+_NEEDED = 64 * 1024
+"""Bytes; the index of SQLite's write-ahead log begins with 32 KiB, and some blocks come with it."""
+
 
 def network_filesystem(path: Path) -> str | None:
     """The type of the network file system that `path` lies on, or None.
 
     Only Linux tells; elsewhere the answer is None.
     """
+    _, kind = mount_of(path)
+    return kind if kind in NETWORK else None
+
+
+def mount_of(path: Path) -> tuple[str, str]:
+    """Where the file system that `path` lies on is mounted, and its type; empty where not told."""
     try:
         table = MOUNTS.read_text(errors="surrogateescape")
     except OSError:
-        return None
+        return "", ""
     real = os.path.realpath(path)
     best = ""
     kind = ""
@@ -33,7 +42,17 @@ def network_filesystem(path: Path) -> str | None:
         inside = real == point or real.startswith(point.rstrip("/") + "/")
         if inside and len(point) >= len(best):  # a later mount hides an earlier one
             best, kind = point, after.split()[0]
-    return kind if kind in NETWORK else None
+    return best, kind
+
+
+def is_full(path: Path) -> bool:
+    """Whether the file system that `path` lies on has no room for what a log needs to be opened."""
+    try:
+        found = os.statvfs(path)
+    except OSError:
+        return False
+    blocks = found.f_bfree if os.geteuid() == 0 else found.f_bavail
+    return blocks * found.f_frsize < _NEEDED or (found.f_files > 0 and found.f_ffree == 0)
 
 
 def make_folder(path: Path) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 import anyio
 from anyio import to_thread
 
+from ..events.errors import DISK_FULL, said
 from ..events.values import BlobRef
 from .errors import FilesUnwritable
 
@@ -26,7 +27,7 @@ PART = ".trialog.part"
 """The name that a file has while it is written; one a folder, under the job's lock."""
 PARTS = ".trialog.parts"
 """The name that a trial's folder has while it is filled, in the job's folder and under its lock."""
-_FATAL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+_FATAL = (*DISK_FULL, errno.EROFS)
 _FIRST_WAIT, _LONGEST_WAIT = 0.001, 0.05
 
 
@@ -71,7 +72,7 @@ def writing(path: Path) -> Generator[None]:
         yield
     except OSError as error:
         if error.errno in _FATAL:
-            raise FilesUnwritable(path, os.strerror(error.errno)) from error
+            raise FilesUnwritable(path, said(OSError(error.errno, error.strerror))) from error
         raise
 
 

@@ -34,7 +34,8 @@ class FilesUnwritable(TrialogError):
     def __init__(self, path: Path, reason: str) -> None:
         self.path = path
         self.reason = reason
-        super().__init__(f"{path}: {reason}; mend that, then `trialog rebuild` writes the files")
+        self.what = f"{path}: {reason}"
+        super().__init__(f"{self.what}; mend that, then `trialog rebuild` writes the files")
 
 
 class FolderTaken(TrialogError):

@@ -35,9 +35,11 @@ async def to_stream(request: Request, out: Path | None) -> AsyncGenerator[Write]
         async with await anyio.open_file(part, "wb") as file:
             yield file.write
         await to_thread.run_sync(os.replace, part, target)
-    except BaseException:
+    except BaseException as error:
         with anyio.CancelScope(shield=True):
             await to_thread.run_sync(partial(part.unlink, missing_ok=True))
+        if isinstance(error, OSError) and error.filename is None:  # a write's names no file
+            raise OSError(error.errno, error.strerror, str(target)) from error
         raise
 
 

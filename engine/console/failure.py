@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 import sys
 import traceback
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import cast
 
-from ...events.errors import LogError, TrialogError
-from ..errors import CommandRefused, ConfigError, JobStopped, SandboxUnavailable
+from ...events.errors import LogError, TrialogError, said
+from ...events.filesystem import mount_of
+from ..errors import (
+    CommandRefused,
+    ConfigError,
+    JobStopped,
+    SandboxUnavailable,
+)
+from ..full_disk import full_disk_in, place_of_full_disk
 from ..location import NotFound
 from ..projects.faults import ProjectError
 from ..reviews.rubric import RubricError
 from ..tasks.dataset import TasksError
-from .text import escaped
+from .text import escaped, memory
 
 __all__ = (
     "EXIT_FAILED",
@@ -76,7 +84,29 @@ def lines(error: BaseException, environ: Mapping[str, str]) -> Iterator[str]:
     if environ.get("TRIALOG_DEBUG") == "1":
         yield from "".join(traceback.format_exception(error)).rstrip().split("\n")
     for one in unwrapped(error):
-        yield from _one(one)
+        told = list(_one(one))
+        if (full := full_disk_in(one)) is not None:
+            told[1:1] = _of_the_disk(full)
+            if not told[-1].startswith("hint: "):
+                told.append("hint: make room, then run the same command again")
+        yield from told
+
+
+def _of_the_disk(error: BaseException) -> Iterator[str]:
+    """Which disk it is, what room it has by now, and what is safe."""
+    kept = "what the log has is kept"
+    place = place_of_full_disk(error)
+    if place is None:
+        yield f"note: {kept}"
+        return
+    here = next(one for one in (place.absolute(), *place.absolute().parents) if one.exists())
+    room = shutil.disk_usage(here)
+    point, kind = mount_of(here)
+    name = f"{point} ({kind})" if point else str(here)
+    yield (
+        f"note: the disk is {escaped(name)}: {memory(room.free)} of {memory(room.total)} "
+        f"free by now; {kept}"
+    )
 
 
 def _one(error: BaseException) -> Iterator[str]:
@@ -110,8 +140,7 @@ def _one(error: BaseException) -> Iterator[str]:
         case TrialogError():
             yield f"error: {escaped(error)}"
         case OSError() if error.strerror:
-            place = f"{error.filename}: " if error.filename else ""
-            yield f"error: {escaped(place)}{escaped(error.strerror)}"
+            yield f"error: {escaped(said(error))}"
         case _:
             yield f"error: {type(error).__name__}: {escaped(error)}{_where(error)}"
             yield f"hint: {REPORT_TO}"

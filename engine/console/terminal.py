@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import msgspec
 
+from ...events.errors import DISK_FULL
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.live import Live
@@ -128,8 +130,8 @@ class Terminal:
             try:
                 stream.write(f"{text}\n")
                 stream.flush()
-            except OSError:
-                self._broken(stream)
+            except OSError as error:
+                self._broken(stream, error)
             return
         from rich.text import Text
 
@@ -142,8 +144,8 @@ class Terminal:
         try:
             console.print(shown, soft_wrap=True, markup=False, highlight=False, emoji=False)
             console.file.flush()
-        except OSError:
-            self._broken(console.file)
+        except OSError as error:
+            self._broken(console.file, error)
 
     def _console(self, stream: TextIO) -> Console:
         console = self._consoles.get(id(stream))
@@ -157,16 +159,20 @@ class Terminal:
         try:
             stream.write(text)
             stream.flush()
-        except OSError:
-            self._broken(stream)
+        except OSError as error:
+            self._broken(stream, error)
 
-    def _broken(self, stream: Any) -> None:
+    def _broken(self, stream: Any, error: OSError) -> None:
         """Nobody reads any more, or nothing can be written. A job's log has everything."""
         self._closed = self._closed or stream is self._out
         self.live_allowed = self.live_allowed and stream is not self._err
         discard_output(stream)
-        if not self.patient:
-            raise BrokenPipeError
+        if self.patient:
+            return
+        if error.errno in DISK_FULL:
+            name = "standard output" if stream is self._out else "standard error"
+            raise OSError(error.errno, f"{error.strerror}, for {name}") from None
+        raise BrokenPipeError from None
 
 
 def discard_output(stream: TextIO) -> None:

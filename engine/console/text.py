@@ -11,7 +11,17 @@ import unicodedata
 
 from ...events.values import BlobRef, Text
 
-__all__ = ("duration", "escaped", "number", "percent", "plural", "shortened", "telling", "text_of")
+__all__ = (
+    "duration",
+    "escaped",
+    "memory",
+    "number",
+    "percent",
+    "plural",
+    "shortened",
+    "telling",
+    "text_of",
+)
 
 _UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f"  # C0, DEL, C1
@@ -88,6 +98,17 @@ def percent(rate: float | None) -> str:
 def number(value: float | None) -> str:
     """Two decimals; a dash where there is none."""
     return "–" if value is None else f"{value:.2f}"
+
+
+def memory(size: int) -> str:
+    """``512 bytes``, ``1.5 MiB``."""
+    unit = "bytes"
+    shown = float(size)
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if shown < 1024:
+            break
+        shown, unit = shown / 1024, larger
+    return f"{size} bytes" if unit == "bytes" else f"{shown:.1f} {unit}"
 
 
 def duration(seconds: float) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 from typing import cast
 
 import msgspec
@@ -116,8 +115,6 @@ def fault(state: TrialState, error: Exception) -> list[TrialEvent]:
     if isinstance(error, BlobMissing | BlobAltered):
         category = "blob_missing" if isinstance(error, BlobMissing) else "blob_altered"
         what = said(error)
-    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-        what = f"the disk is full: {said(error)}"
     continues = state.started is not None and state.started.continues is not None
     if state.stage >= Stage.STOPPED or continues:
         return [

@@ -33,6 +33,7 @@ from ..agents.chat import ChatAgent
 from ..agents.installing import Prepared
 from ..agents.running import run_agent
 from ..errors import SandboxError, SandboxGone, TransferFailed
+from ..full_disk import full_disk_in
 from ..models.endpoint import KEYS
 from ..own_log import logger
 from ..sandbox.protocol import Sandbox
@@ -526,7 +527,9 @@ class SandboxTrial(History):
 
 
 async def log_fault(trial: str, error: Exception) -> None:
-    """Tell whoever mends this program."""
+    """Tell whoever mends this program; a full disk is nobody's fault."""
+    if full_disk_in(error) is not None:
+        return
 
     def write() -> None:  # reads source files for the traceback
         logger().error("engine fault", trial=trial, exc_info=error)

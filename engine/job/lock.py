@@ -82,7 +82,11 @@ def _take(path: Path, job: str) -> int:
         raise JobLocked(job, owner.pid if owner else None, owner.host if owner else None) from None
     os.ftruncate(descriptor, 0)
     me = Owner(os.getpid(), socket.gethostname())
-    os.pwrite(descriptor, msgspec.json.encode(me), 0)
+    try:
+        os.pwrite(descriptor, msgspec.json.encode(me), 0)
+    except OSError as error:  # which names no file
+        os.close(descriptor)
+        raise OSError(error.errno, error.strerror, str(path)) from error
     return descriptor
 
 

@@ -15,6 +15,7 @@ from ...projections.writer import JobFiles
 from ..agents import Agent, InstalledAgent
 from ..environment import is_secret_name
 from ..errors import JobStopped, SandboxError, log_error_in
+from ..full_disk import stopped_by
 from ..hooks.protocol import Hooks
 from ..models.limit import CostLimit
 from ..models.models import Models, open_models
@@ -75,14 +76,13 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     async def run(self) -> JobResult:
         """Run what is planned, to the end of the job or until it is told to stop.
 
-        Raises JobStopped when the log fails under it.
+        Raises JobStopped when the log fails under it, or the disk is full.
         """
         try:
             return await self._run()
         except Exception as error:
-            of_the_log = log_error_in(error)
-            if of_the_log is not None:
-                raise JobStopped(self.started.job, str(of_the_log)) from error
+            if (reason := stopped_by(error)) is not None:
+                raise JobStopped(self.started.job, reason) from error
             raise
 
     async def _run(self) -> JobResult:

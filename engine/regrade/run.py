@@ -11,7 +11,8 @@ from ...events.kinds import RegradePlanned
 from ...events.kinds.job import TaskSnapshot
 from ...events.log import BlobStore
 from ...events.memory import MemoryLog
-from ..errors import CommandRefused, ConfigError
+from ..errors import CommandRefused, ConfigError, RegradeStopped
+from ..full_disk import stopped_by
 from ..job.config import JobConfig
 from ..job.environment import unseal
 from ..job.lock import own
@@ -56,7 +57,8 @@ async def regrade_job(
     """Plan a regrade and run it to its end.
 
     Raises ConfigError and CommandRefused before anything is appended; JobLocked while another
-    process runs or regrades the job.
+    process runs or regrades the job; RegradeStopped when the log fails under it, or the disk is
+    full.
     """
     async with own(services.jobs_folder, job):
         progress = await load_progress(services.log, job)
@@ -71,7 +73,7 @@ async def regrade_job(
         record = _record(services, job, progress.state)
         (cause,) = await record.tell(planned.event)
         running = Running(services, job, progress, planned.event, cause, planned.gone)
-        return await running.run(watch, concurrency)
+        return await _to_its_end(running, watch, concurrency)
 
 
 async def resume_regrade(
@@ -87,7 +89,16 @@ async def resume_regrade(
             raise CommandRefused(f"no regrade of job {job} was cut off, so there is none to resume")
         planned = progress.unfinished.planned
         running = Running(services, job, progress, planned, progress.cause, {})
+        return await _to_its_end(running, watch, concurrency)
+
+
+async def _to_its_end(running: Running, watch: RegradeWatcher, concurrency: int) -> RegradeResult:
+    try:
         return await running.run(watch, concurrency)
+    except Exception as error:
+        if (reason := stopped_by(error)) is not None:
+            raise RegradeStopped(running.planned.regrade_id, running.job, reason) from error
+        raise
 
 
 async def plan_regrade(services: Services, job: str, wish: Wish, watch: RegradeWatcher) -> None:

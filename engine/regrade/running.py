@@ -42,6 +42,7 @@ from ..errors import SandboxError
 from ..job.config import JobConfig
 from ..job.environment import unseal
 from ..job.episode_task import EpisodeTask
+from ..job.execution import log_fault
 from ..job.hooks import open_hooks
 from ..job.judges import open_judges
 from ..job.record import JobRecord
@@ -50,7 +51,6 @@ from ..job.session import secrets_of
 from ..job.tasks import TaskInJob, open_tasks
 from ..labels.workers import in_order
 from ..models.limit import CostLimit
-from ..own_log import logger
 from ..reaper import reaper
 from ..redact import Redactor
 from ..redacting_log import redacting
@@ -210,11 +210,7 @@ class Running:
             return await self._fault(work, error)
 
     async def _fault(self, work: ScriptRegrade | EpisodeRegrade, error: Exception) -> RegradeFailed:
-
-        def write() -> None:  # reads source files for the traceback
-            logger().error("engine fault", trial=work.trial.trial, exc_info=error)
-
-        await to_thread.run_sync(write)
+        await log_fault(work.trial.trial, error)
         return RegradeFailed(
             regrade_id=self.planned.regrade_id,
             error=f"{type(error).__name__}: {said(error)}",

@@ -13,6 +13,7 @@ from ...events.kinds import ReviewCompleted, ReviewFailed, TrialScheduled
 from ...events.kinds.parts import Slot
 from ...events.log import BlobStore
 from ...events.values import Text
+from ...projections.errors import FilesUnwritable
 from ...projections.regrades import Regrade
 from ...projections.reviews import ReviewerFiles
 from ...projections.source import files_of, trial_view
@@ -77,6 +78,8 @@ class Reviewer:
             raise
         except (EvidenceOpen, EvidenceUnreadable) as error:
             return failed(asked, str(error), error.category)
+        except FilesUnwritable as error:
+            return failed(asked, f"the evidence can't be made: {error.what}", "host_failed")
         except (OSError, TaskError) as error:
             return failed(asked, f"the evidence can't be made: {said(error)}", "host_failed")
         except Exception as error:  # the others must go on

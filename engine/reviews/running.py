@@ -24,7 +24,8 @@ from ...projections.reviews import ReviewerFiles, read_review, write_review
 from ...projections.source import JobSource
 from ..agents import Agent
 from ..agents.chat import ChatAgent
-from ..errors import CommandRefused, ReviewStopped, SandboxError, log_error_in
+from ..errors import CommandRefused, ReviewStopped, SandboxError
+from ..full_disk import stopped_by
 from ..job.context import JobContext
 from ..job.episode_task import EpisodeTask
 from ..job.interruption import Interruption
@@ -117,14 +118,14 @@ async def run_review(review: Review) -> ReviewResult:
     """Review every planned trial, then finish. Each failure is its trial's own.
 
     The stream begins with ReviewStarted where it is new. Raises JobLocked while another process
-    runs this review, ReviewStopped when the log fails under it.
+    runs this review, ReviewStopped when the log fails under it, or the disk is full.
     """
     try:
         return await _run(review)
     except Exception as error:
-        if (of_the_log := log_error_in(error)) is not None:
+        if (reason := stopped_by(error)) is not None:
             thing = review.started.job or str(review.folder / review.started.path)
-            raise ReviewStopped(review.id, thing, str(of_the_log)) from error
+            raise ReviewStopped(review.id, thing, reason) from error
         raise
 
 

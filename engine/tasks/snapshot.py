@@ -105,7 +105,9 @@ def extract(data: bytes, folder: Path, *, name: str) -> None:
                 bits = (member.mode & 0o777) | (0o700 if member.isdir() else 0o400)
                 (folder / member.name).chmod(bits)
     except (zstandard.ZstdError, tarfile.TarError, OSError, EOFError) as error:
-        raise TaskError(f"the snapshot of {name} can't be extracted: {said(error)}") from error
+        raise TaskError(
+            f"the snapshot of {name} can't be extracted: {said(error)}", file=folder
+        ) from error
 
 
 def _bounds(task: Task) -> Bounds:

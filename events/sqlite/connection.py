@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeGuard
 
 from ..errors import LogCorrupt, LogError, LogPoisoned, LogTooNew, LogUnavailable, said
-from ..filesystem import make_folder, network_filesystem
+from ..filesystem import is_full, make_folder, network_filesystem
 from .sql import QUERY, schema
 
 FORMAT = 1
@@ -40,10 +40,17 @@ _WHY = {
 }
 
 
-def why(error: sqlite3.Error) -> str:
+def why(error: sqlite3.Error, code: int) -> str:
     """What an SQLite error means for the user of a log."""
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     return f"{_WHY[code]} ({error})" if code in _WHY else f"SQLite says: {error}"
+
+
+def code_of(error: BaseException, path: Path) -> int:
+    """An SQLite error's number; what has no room to be opened or mapped is a full disk, too."""
+    code: int = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN) and is_full(path.parent):
+        return sqlite3.SQLITE_FULL
+    return code
 
 
 def is_busy(error: BaseException) -> TypeGuard[sqlite3.OperationalError]:
@@ -56,17 +63,25 @@ def is_busy(error: BaseException) -> TypeGuard[sqlite3.OperationalError]:
 
 def translated(error: sqlite3.Error, path: Path) -> LogError:
     """An SQLite error as one of the log's."""
-    if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_CORRUPT:
+    code = code_of(error, path)
+    if code == sqlite3.SQLITE_CORRUPT:
         return LogCorrupt(f"log {path}", f"the file is damaged: {error}")
-    return LogUnavailable(path, why(error))
+    return LogUnavailable(path, why(error, code), full=code == sqlite3.SQLITE_FULL)
 
 
 def poisoned(error: BaseException, path: Path) -> LogPoisoned:
     """The error of everything that is queued when a write fails, and of all that comes later."""
+    code = code_of(error, path)
     reason = (
-        why(error) if isinstance(error, sqlite3.Error) else f"{type(error).__name__}: {said(error)}"
+        why(error, code)
+        if isinstance(error, sqlite3.Error)
+        else f"{type(error).__name__}: {said(error)}"
     )
-    return LogPoisoned(path, f"a write failed, so this writer acknowledges nothing more: {reason}")
+    return LogPoisoned(
+        path,
+        f"a write failed, so this writer acknowledges nothing more: {reason}",
+        full=code == sqlite3.SQLITE_FULL,
+    )
 
 
 def open_writer(path: Path, *, create: bool, log_id: str) -> sqlite3.Connection:

@@ -63,3 +63,70 @@ def test_full_disk_loses_nothing(tmp_path: Path, size: int) -> None:
     counts = json.loads((out / "summary.json").read_bytes())["counts"]
     assert counts["passed"] == 24
     assert (out / "check.rc").read_text().strip() == "0", (out / "check.txt").read_text()
+
+
+FULL = """
+mount -t tmpfs -o size=16m none "$JOBS"
+set +e
+"$TRIALOG" run "$TASKS" -a oracle --sandbox bubblewrap --jobs-dir "$JOBS" > /dev/null 2>&1
+job=$(ls "$JOBS" | grep '^20')
+export TRIALOG_LOG="$JOBS/trialog.db"
+for left in 0 131072; do
+    head -c $(($(df --output=avail -B1 "$JOBS" | tail -1) - left)) /dev/zero > "$JOBS/ballast"
+    "$TRIALOG" {command} > "$OUT/$left.out" 2> "$OUT/$left.txt"
+    echo $? > "$OUT/$left.rc"
+    rm "$JOBS/ballast"
+done
+"$TRIALOG" {again} > "$OUT/again.txt" 2>&1
+echo $? > "$OUT/again.rc"
+"""
+
+
+@pytest.mark.bubblewrap
+@pytest.mark.parametrize(
+    ("command", "again"),
+    [
+        ("regrade $job", "regrade $job --resume"),
+        (
+            "run $TASKS -a oracle --sandbox bubblewrap",
+            "run $TASKS -a oracle --sandbox bubblewrap",
+        ),
+        (
+            "export $job --format events --out $JOBS/out.jsonl",
+            "export $job --format events --out $JOBS/out.jsonl",
+        ),
+    ],
+    ids=["regrade", "run", "export"],
+)
+def test_a_full_disk_is_told(tmp_path: Path, command: str, again: str) -> None:
+    """However little room there is, the disk is said to be full, which one, and what to do.
+
+    It goes on with room made, and nothing calls itself a fault.
+    """
+    noise = "head -c 100000 /dev/urandom | base64; echo 1 > /logs/verifier/reward.txt"
+    write_task(tmp_path / "tasks" / "noisy", test=noise)
+    jobs, out = tmp_path / "jobs", tmp_path / "out"
+    jobs.mkdir()
+    out.mkdir()
+    subprocess.run(
+        [*ALONE, "sh", "-ec", FULL.format(command=command, again=again)],
+        env=os.environ
+        | {
+            "JOBS": str(jobs), "OUT": str(out), "TASKS": str(tmp_path / "tasks"),
+            "TRIALOG": str(TRIALOG),
+        },
+        check=True, timeout=100,
+    )  # fmt: skip
+    told = 0
+    for left in (0, 131072):
+        said = (out / f"{left}.txt").read_text()
+        if (out / f"{left}.rc").read_text().strip() == "0":
+            continue
+        told += 1
+        assert "the disk is full" in said
+        assert f"note: the disk is {jobs} (tmpfs): " in said
+        assert "what the log has is kept\nhint: " in said
+        assert "Traceback" not in said
+        assert "please report" not in said
+    assert told
+    assert (out / "again.rc").read_text().strip() == "0", (out / "again.txt").read_text()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+from pathlib import Path
+
 import pytest
 
 from trialog.engine.console.failure import exit_code, lines, unwrapped
 from trialog.engine.errors import (
     ConfigError,
     JobLocked,
+    RegradeStopped,
     SandboxError,
     SandboxUnavailable,
     TaskError,
@@ -97,3 +101,28 @@ def test_system_errors_name_the_file() -> None:
 def test_hostile_message() -> None:
     """Names in messages can't control the terminal."""
     assert told(ConfigError("task \x1b]0;x\x07")) == [r"error: task \x1b]0;x\x07"]
+
+
+def test_a_full_disk(tmp_path: Path) -> None:
+    """It is told as one, with the disk, what is safe and what to do, whatever error it came as."""
+    full = OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "gone" / "file"))
+    first, note, hint = told(full)
+    assert first == f"error: {tmp_path}/gone/file: the disk is full (No space left on device)"
+    assert note.startswith("note: the disk is /")
+    assert note.endswith("free by now; what the log has is kept")
+    assert hint == "hint: make room, then run the same command again"
+
+    stopped = RegradeStopped("R", "J", "the disk is full")
+    stopped.__cause__ = LogUnavailable(tmp_path / "trialog.db", "x", full=True)
+    assert told(stopped)[1].startswith("note: the disk is /")
+    assert told(stopped)[2:] == ["hint: once that is mended, `trialog regrade J --resume` goes on"]
+    assert told(LogUnavailable(tmp_path / "trialog.db", "x")) == [
+        f"error: log {tmp_path}/trialog.db: x"
+    ]
+
+
+def test_a_full_disk_without_a_place() -> None:
+    """Where no error names a file, no disk is made up."""
+    assert told(OSError(errno.EDQUOT, "Disk quota exceeded"))[:2] == [
+        "error: the disk is full (Disk quota exceeded)", "note: what the log has is kept",
+    ]  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import anyio
 import pytest
@@ -13,8 +14,10 @@ from helpers.logs import check_chain, everything
 from helpers.processes import mounted, run
 from helpers.samples import events
 from trialog.events.errors import LogPoisoned, LogUnavailable
+from trialog.events.filesystem import is_full
 from trialog.events.open import open_log
 from trialog.events.sqlite import transaction
+from trialog.events.sqlite.connection import poisoned, translated
 from trialog.events.sqlite.transaction import Committer
 
 
@@ -28,7 +31,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
     blob, first, second, reopened = run(*words, before=mounted(script))
 
     # A blob that finds no room leaves nothing, and the log goes on.
-    assert "a blob can't be stored: No space left on device; make room" in blob["message"]
+    assert "the disk is full (No space left on device); make room" in blob["message"]
     for failed in (first, second):
         assert ("failed", "LogPoisoned") == (failed["what"], failed["error"])
         assert "the disk is full; make room" in failed["message"]
@@ -126,3 +129,27 @@ async def test_what_is_queued_when_a_write_fails_is_refused(
                 with pytest.raises(LogPoisoned, match="the disk failed"):
                     await ticket
         assert 1 == len(errors)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "files", "full"),
+    [(0, 9, True), (4, 9, True), (1000, 9, False), (1000, 0, True)],
+)
+def test_no_room_is_told_from_a_disk_that_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blocks: int, files: int, full: bool
+) -> None:
+    """SQLite says "disk I/O error" of both; without blocks or inodes it is a full disk."""
+    room = SimpleNamespace(f_bfree=blocks, f_bavail=blocks, f_frsize=4096, f_files=9, f_ffree=files)
+    monkeypatch.setattr("os.statvfs", lambda _: room)
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = sqlite3.SQLITE_IOERR
+    for made in (translated(error, tmp_path / "log"), poisoned(error, tmp_path / "log")):
+        assert isinstance(made, LogUnavailable)
+        assert made.full == full
+        assert ("the disk is full; make room" in str(made)) == full
+        assert ("the disk failed to read or write" in str(made)) != full
+
+
+def test_a_place_that_is_gone_is_not_full(tmp_path: Path) -> None:
+    """What can't be looked at is not said to be full."""
+    assert not is_full(tmp_path / "gone")
