@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from anyio import to_thread
 
 from helpers.gateway import (
-    CALL,
     KEY,
     Endpoint,
     Reply,
@@ -23,39 +20,13 @@ from helpers.gateway import (
     message_events,
     refused,
 )
-from helpers.jobs import Watched, services, write_task
-from trialog.engine.job.api import run_job
-from trialog.engine.job.config import JobConfig
-from trialog.engine.job.report import TrialEnded
+from helpers.programs import Done, RunProgram
 from trialog.engine.models.prices import Price
 from trialog.engine.sandbox.protocol import SandboxBackend
-from trialog.engine.tasks.load import load_task
-from trialog.events.codec import decode
 from trialog.events.kinds import AgentFinished, AgentMessage, ModelCalled
 from trialog.events.open import memory_log
 
-TEST_IMAGE = os.environ.get("TRIALOG_TEST_IMAGE", "trialog-base:latest")
-
-REWARD = "echo 1 > /logs/verifier/reward.txt"
-
-
-class Done:
-    """A trial that has ended."""
-
-    def __init__(self, ended: TrialEnded, events: list[Any], told: list[Any], folder: Path) -> None:
-        self.ended = ended
-        self.events = events
-        self.told = told
-        """What the agent told, one value a line."""
-        self.folder = folder
-
-    def of(self, kind: type[Any]) -> list[Any]:
-        """The events of one kind."""
-        return [event for event in self.events if isinstance(event, kind)]
-
-    def file(self, name: str) -> Any:
-        """One of the trial's files."""
-        return json.loads((self.folder / name).read_bytes())
+Run = Callable[..., Awaitable[Done]]
 
 
 @pytest.fixture
@@ -67,49 +38,15 @@ def endpoint() -> Iterator[Endpoint]:
 
 
 @pytest.fixture
-def run(
-    backend: SandboxBackend, endpoint: Endpoint, tmp_path: Path
-) -> Callable[..., Awaitable[Done]]:
+def run(backend: SandboxBackend, endpoint: Endpoint, tmp_path: Path) -> Run:
     """Runs a task with this program, in Python, as its agent."""
+    on = RunProgram(backend, tmp_path)
 
-    async def run_it(
-        program: str, *, settings: str = "", test: str = REWARD, **config: Any
-    ) -> Done:
-        if backend.name == "docker":
-            settings += f'\nsandbox.docker_image = "{TEST_IMAGE}"\n'
-        agent = tmp_path / "agent.py"
-
-        def write() -> None:
-            write_task(tmp_path / "t", settings=settings, test=test)
-            agent.write_text(f"#!/usr/bin/env python3\n{CALL}\n{program}")
-
-        await to_thread.run_sync(write)
-        watched = Watched()
-        given = JobConfig(
-            tasks=["t"], agents=[f"command:{agent}"], models=["m"], retries=0, **config
-        )
+    async def run_it(program: str, **more: Any) -> Done:
         async with memory_log() as log:
-            task = await to_thread.run_sync(load_task, tmp_path / "t")
-            made = services(
-                log, backend, tmp_path / "jobs", environ=endpoint.environ,
-                secrets={"OPENAI_API_KEY": KEY},
-            )  # fmt: skip
-            result = await run_job(made, given, [task], watched)
-            [stream] = await log.streams("trial/")
-            events: list[Any] = [decode(event) for event in await log.read(stream)]
-            [finished] = [e for e in events if isinstance(e, AgentFinished)] or [None]
-            output = finished and finished.output
-            printed = await log.blobs.get(output.blob) if output else b""
-        (ended,) = watched.of(TrialEnded)
-        assert isinstance(ended, TrialEnded)
-        lines = printed.decode().splitlines()
-        told = [json.loads(line) for line in lines if line.startswith("[")]
-        return Done(ended, events, told, result.folder / ended.trial)
+            return await on(log, program, endpoint.environ, **more)
 
     return run_it
-
-
-Run = Callable[..., Awaitable[Done]]
 
 
 EVERYWHERE = """

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
-from anyio import to_thread
 
 from helpers.gateway import (
-    CALL,
     Endpoint,
     Reply,
     chat,
@@ -23,36 +19,10 @@ from helpers.gateway import (
     message_events,
     refused,
 )
-from helpers.jobs import Watched, services, write_task
-from trialog.engine.job.api import run_job
-from trialog.engine.job.config import JobConfig
-from trialog.engine.job.report import TrialEnded
+from helpers.programs import RunProgram
 from trialog.engine.sandbox.protocol import SandboxBackend
-from trialog.engine.tasks.load import load_task
-from trialog.events.codec import decode
-from trialog.events.kinds import AgentFailed, AgentFinished, ModelCalled, WarningRaised
-from trialog.events.log import EventLog
+from trialog.events.kinds import AgentFinished, ModelCalled, WarningRaised
 from trialog.events.open import memory_log
-
-TEST_IMAGE = os.environ.get("TRIALOG_TEST_IMAGE", "trialog-base:latest")
-
-
-class Ran:
-    """A trial that has ended."""
-
-    def __init__(self, job: str, ended: TrialEnded, events: list[Any], told: list[Any]) -> None:
-        self.job = job
-        self.ended = ended
-        self.events = events
-        self.told = told
-        """What the agent told, one value a line."""
-
-    def of(self, kind: type[Any]) -> list[Any]:
-        """The events of one kind."""
-        return [event for event in self.events if isinstance(event, kind)]
-
-
-Run = Callable[..., Awaitable[Ran]]
 
 
 @pytest.fixture
@@ -64,40 +34,9 @@ def endpoint() -> Iterator[Endpoint]:
 
 
 @pytest.fixture
-def run(backend: SandboxBackend, tmp_path: Path) -> Run:
+def run(backend: SandboxBackend, tmp_path: Path) -> RunProgram:
     """Runs a program, in Python, as the agent."""
-
-    async def run_it(
-        log: EventLog, program: str, environ: dict[str, str] | None = None, **config: Any
-    ) -> Ran:
-        settings = ""
-        if backend.name == "docker":
-            settings = f'\nsandbox.docker_image = "{TEST_IMAGE}"\n'
-        agent, task_folder = tmp_path / "agent.py", tmp_path / "t"
-
-        def write() -> Any:
-            if not task_folder.exists():
-                write_task(task_folder, settings=settings)
-            agent.write_text(f"#!/usr/bin/env python3\n{CALL}\n{program}")
-            return load_task(task_folder)
-
-        task = await to_thread.run_sync(write)
-        watched = Watched()
-        given = JobConfig(
-            tasks=["t"], agents=[f"command:{agent}"], models=["m"], retries=0,
-            also_models=["small"], **config,
-        )  # fmt: skip
-        made = services(log, backend, tmp_path / "jobs", environ=environ or {})
-        result = await run_job(made, given, [task], watched)
-        (ended,) = watched.of(TrialEnded)
-        assert isinstance(ended, TrialEnded)
-        events: list[Any] = [decode(event) for event in await log.read(f"trial/{ended.trial}")]
-        [end] = [e for e in events if isinstance(e, AgentFinished | AgentFailed)]
-        printed = await log.blobs.get(end.output.blob) if end.output else b""
-        told = [json.loads(one) for one in printed.decode().splitlines() if one.startswith("[")]
-        return Ran(result.job, ended, events, told)
-
-    return run_it
+    return RunProgram(backend, tmp_path)
 
 
 ALL = """
@@ -127,7 +66,7 @@ with ThreadPoolExecutor(3) as pool:
 """
 
 
-async def test_every_form_of_a_call_is_answered_again(run: Run, endpoint: Endpoint) -> None:
+async def test_every_form_of_a_call_is_answered_again(run: RunProgram, endpoint: Endpoint) -> None:
     """Without an endpoint or a key the program is told the same: whole answers and streams, errors
     and what broke off, several calls at once. Each event names the recorded one, at no cost."""
     replies = [
@@ -137,13 +76,13 @@ async def test_every_form_of_a_call_is_answered_again(run: Run, endpoint: Endpoi
     ]  # fmt: skip
     endpoint.reply(*replies)
     async with memory_log() as log:
-        first = await run(log, ALL, endpoint.environ)
+        first = await run(log, ALL, endpoint.environ, also_models=["small"])
         assert "scored" == first.ended.outcome
         assert ["chat", 200, "hello"] == first.told[0]
         assert ["stream", 200, "héllo", True] == first.told[1]
         assert ["message", 200, "hello", True] == first.told[3]
         asked = len(endpoint.asked)
-        again = await run(log, ALL, replay_models=first.job)
+        again = await run(log, ALL, also_models=["small"], replay_models=first.job)
         assert first.told == again.told
         assert asked == len(endpoint.asked)
         before, after = first.of(ModelCalled), again.of(ModelCalled)
@@ -155,7 +94,7 @@ async def test_every_form_of_a_call_is_answered_again(run: Run, endpoint: Endpoi
         assert first.of(WarningRaised) == again.of(WarningRaised)
 
 
-async def test_a_call_that_the_time_cut_off(run: Run, endpoint: Endpoint) -> None:
+async def test_a_call_that_the_time_cut_off(run: RunProgram, endpoint: Endpoint) -> None:
     """The trial is ended by the limit, not by a failure of the endpoint's, and so is its replay: a
     call after it is refused there, too, though no time has passed."""
     endpoint.reply(Reply(hold=True))
@@ -172,7 +111,7 @@ async def test_a_call_that_the_time_cut_off(run: Run, endpoint: Endpoint) -> Non
     assert 1 == len(endpoint.asked)
 
 
-async def test_the_first_difference_ends_the_program(run: Run, endpoint: Endpoint) -> None:
+async def test_the_first_difference_ends_the_program(run: RunProgram, endpoint: Endpoint) -> None:
     """What it had printed stays; the trial is errored, and both requests are kept."""
     program = "import os\ntell('first', chat('same')[0])\ntell(chat(os.urandom(8).hex())[0])\n"
     program += "import time\ntime.sleep(300)"
@@ -195,7 +134,7 @@ async def test_the_first_difference_ends_the_program(run: Run, endpoint: Endpoin
         assert before != now
 
 
-async def test_a_call_that_the_client_gave_up(run: Run, endpoint: Endpoint) -> None:
+async def test_a_call_that_the_client_gave_up(run: RunProgram, endpoint: Endpoint) -> None:
     """It is not answered in a replay either, so that the client gives it up again."""
     body = '{"model": "m", "messages": []}'
     program = f"tell(ask('/v1/chat/completions', {body}, timeout=1)[1])\ntell(chat()[0])"
