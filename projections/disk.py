@@ -12,7 +12,7 @@ import hashlib
 import os
 import shutil
 import stat
-from collections.abc import AsyncGenerator, Generator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Container, Generator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
@@ -192,10 +192,11 @@ def walk(folder: Path) -> Iterator[str]:
             yield (Path(at) / name).relative_to(folder).as_posix()
 
 
-def entries(folder: Path) -> list[str]:
-    """Names in a folder; none when it does not exist."""
+def entries(folder: Path, but: Container[str] = ()) -> list[str]:
+    """Names in a folder, without some; none when it does not exist."""
     try:
-        return sorted(os.listdir(folder))
+        with os.scandir(folder) as found:
+            return sorted(entry.name for entry in found if entry.name not in but)
     except FileNotFoundError:
         return []
 

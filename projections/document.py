@@ -8,6 +8,7 @@ for NaN or infinity, and no event can bring one; a sum too large for a float is 
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Iterable
 from fractions import Fraction
 
@@ -46,7 +47,7 @@ def total(values: Iterable[float]) -> float | None:
 
     Plain sums depend on the order of the addends and differ between versions of Python.
     """
-    known = list(values)
+    known = array("d", values)  # a quarter of a list's size
     try:
         return math.fsum(known)
     except OverflowError:  # perhaps only on the way, which depends on the order

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from array import array
+from collections import Counter
 
 import msgspec
 
 from .statistics import Interval, mean, mean_of, pass_at_each, rate
 
 
-class Standing(msgspec.Struct, frozen=True, gc=False):
+class Standing(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """How a slot stands: its last finished execution, or one that waits for a person."""
 
     outcome: str
@@ -56,79 +57,99 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     pass_at_k: dict[str, float] | None
 
 
-def figures(cells: Sequence[Cell], slots: int, *, given_up: bool = False) -> Figures:
-    """The figures of these slots; `slots` is how many there are to be.
+class Tally:
+    """Adds up slots. Those of a group come one after the other.
 
     An errored trial counts as 0; unscored, waiting and cancelled ones are left out and counted
-    beside it. `given_up`: the job was cancelled, and what has no outcome has that one.
+    beside it.
     """
-    standings = [cell.standing for cell in cells if cell.standing is not None]
-    by_outcome = {
-        outcome: [s for s in standings if s.outcome == outcome]
-        for outcome in ("scored", "unscored", "errored", "awaiting_review", "cancelled")
-    }
-    scored, errored = by_outcome["scored"], by_outcome["errored"]
-    passed = sum(s.passed for s in scored)
-    cancelled = len(by_outcome["cancelled"])
-    waiting = len(by_outcome["awaiting_review"])
-    if given_up:
-        cancelled += max(slots - len(standings), 0) + waiting
-        waiting = 0
-    return Figures(
-        counts=Counts(
-            slots=slots,
-            scored=len(scored),
-            passed=passed,
-            failed=len(scored) - passed,
-            unscored=len(by_outcome["unscored"]),
-            errored=len(errored),
-            awaiting_review=waiting,
-            cancelled=cancelled,
-            superseded=sum(cell.superseded for cell in cells),
-        ),
-        pass_rate=rate(passed, len(scored) + len(errored)),
-        mean_reward=mean([s.reward for s in scored] + [0.0] * len(errored)),
-        scores=_scores(cells),
-        pass_at_k=_pass_at_k(cells),
-    )
 
+    def __init__(self) -> None:
+        self.slots = 0
+        self._outcomes: Counter[str] = Counter()
+        self._passed = 0
+        self._superseded = 0
+        self._rewards = array("d")
+        self._counted: Counter[str] = Counter()
+        """Trials that count, by task."""
+        self._scores: dict[str, tuple[array[float], set[str]]] = {}
+        """Each sub-score's values, and the tasks that have it."""
+        self._attempts = 1
+        self._group: tuple[str, str, str, str] | None = None
+        self._tried = self._solved = 0
+        """Of the group's attempts."""
+        self._groups: Counter[tuple[int, int]] = Counter()
+        """How many groups before it there were of each (tried, solved)."""
 
-def _counted(cells: Iterable[Cell]) -> list[tuple[Cell, Standing]]:
-    return [
-        (cell, cell.standing)
-        for cell in cells
-        if cell.standing is not None and cell.standing.outcome in ("scored", "errored")
-    ]
+    def take(self, cell: Cell) -> None:
+        """One more slot."""
+        self.slots += 1
+        self._superseded += cell.superseded
+        self._attempts = max(self._attempts, cell.attempt)
+        if cell.standing is None:
+            return
+        self._outcomes[cell.standing.outcome] += 1
+        if cell.standing.outcome in ("scored", "errored"):
+            self._count(cell, cell.standing)
 
-
-def _scores(cells: Iterable[Cell]) -> dict[str, float]:
-    """The mean of each sub-score, by name.
-
-    The denominator is every counted trial of the tasks that have the sub-score at all: a trial
-    that lost it counts as 0, and a task that never had it does not count.
-    """
-    trials: dict[str, int] = {}
-    given: dict[str, dict[str, list[float]]] = {}
-    for cell, standing in _counted(cells):
-        trials[cell.task] = trials.get(cell.task, 0) + 1
+    def _count(self, cell: Cell, standing: Standing) -> None:
+        scored = standing.outcome == "scored"
+        self._passed += scored and standing.passed
+        self._rewards.append(standing.reward if scored else 0.0)
+        self._counted[cell.task] += 1
         for name, value in standing.scores.items():
-            given.setdefault(name, {}).setdefault(cell.task, []).append(value)
-    means: dict[str, float] = {}
-    for name in sorted(given):
-        tasks = given[name]
-        values = [value for found in tasks.values() for value in found]
-        means[name] = mean_of(values, sum(trials[task] for task in tasks))
-    return means
+            values, tasks = self._scores.setdefault(name, (array("d"), set()))
+            values.append(value)
+            tasks.add(cell.task)
+        if cell.group != self._group:
+            self._groups[self._tried, self._solved] += 1
+            self._group, self._tried, self._solved = cell.group, 0, 0
+        self._tried += 1
+        self._solved += standing.passed
 
+    def figures(self, slots: int, *, given_up: bool = False) -> Figures:
+        """The figures of these slots; `slots` is how many there are to be.
 
-def _pass_at_k(cells: Sequence[Cell]) -> dict[str, float] | None:
-    most = max((cell.attempt for cell in cells), default=1)
-    if most < 2:
-        return None
-    groups: dict[tuple[str, str, str, str], list[int]] = {}
-    for cell, standing in _counted(cells):
-        tally = groups.setdefault(cell.group, [0, 0])
-        tally[0] += 1
-        tally[1] += standing.passed
-    chances = pass_at_each(most, ((n, c) for n, c in groups.values()))
-    return {str(k): chance for k, chance in chances.items()}
+        `given_up`: the job was cancelled, and what has no outcome has that one.
+        """
+        outcomes = self._outcomes
+        scored, errored = outcomes["scored"], outcomes["errored"]
+        cancelled, waiting = outcomes["cancelled"], outcomes["awaiting_review"]
+        if given_up:
+            cancelled += max(slots - outcomes.total(), 0) + waiting
+            waiting = 0
+        return Figures(
+            counts=Counts(
+                slots=slots,
+                scored=scored,
+                passed=self._passed,
+                failed=scored - self._passed,
+                unscored=outcomes["unscored"],
+                errored=errored,
+                awaiting_review=waiting,
+                cancelled=cancelled,
+                superseded=self._superseded,
+            ),
+            pass_rate=rate(self._passed, scored + errored),
+            mean_reward=mean(self._rewards),
+            scores=self._sub_scores(),
+            pass_at_k=self._pass_at_k(),
+        )
+
+    def _sub_scores(self) -> dict[str, float]:
+        """The mean of each sub-score, by name.
+
+        The denominator is every counted trial of the tasks that have the sub-score at all: a trial
+        that lost it counts as 0, and a task that never had it does not count.
+        """
+        return {
+            name: mean_of(values, sum(self._counted[task] for task in tasks))
+            for name, (values, tasks) in sorted(self._scores.items())
+        }
+
+    def _pass_at_k(self) -> dict[str, float] | None:
+        if self._attempts < 2:
+            return None
+        groups = self._groups + Counter({(self._tried, self._solved): 1})
+        chances = pass_at_each(self._attempts, groups)
+        return {str(k): chance for k, chance in chances.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -78,7 +78,7 @@ async def check(log: EventLog, job: str, jobs_folder: Path) -> list[Difference]:
         async for below, name, files in review_files(log, review, verify=True):
             wrong = await to_thread.run_sync(_differences, place / below, name, files)
             found += [_below(one, folder, place / below) for one in wrong]
-    return [*audit.found, *found, *await to_thread.run_sync(_extras, folder, set(trials))]
+    return [*audit.found, *found, *await to_thread.run_sync(_extras, folder, trials)]
 
 
 async def rebuild_at(log: EventLog, job: str, position: int, out: Path) -> Report:
@@ -144,6 +144,6 @@ def _compared(folder: Path, trial: str, files: Files) -> Iterator[Difference]:
             yield Difference(path, "differs", said(error))
 
 
-def _extras(folder: Path, trials: set[str]) -> list[Difference]:
-    known = {*trials, *ELSEWHERE, *(kind.path for kind in JOB_DOCUMENTS)}
-    return [Difference(name, "extra") for name in entries(folder) if name not in known]
+def _extras(folder: Path, trials: Container[str]) -> list[Difference]:
+    known = {*ELSEWHERE, *(kind.path for kind in JOB_DOCUMENTS)}
+    return [Difference(name, "extra") for name in entries(folder, trials) if name not in known]

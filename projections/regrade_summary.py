@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Protocol
 
 import msgspec
 
@@ -102,16 +104,28 @@ class RegradeSummary(msgspec.Struct, frozen=True, kw_only=True):
     flaky: list[str]
 
 
-def regrade_summary(
-    job: str, regrades: Sequence[Regrade], trials: Mapping[str, KnownTrial]
-) -> RegradeSummary:
-    """The job's last finished regrade, of `regrades` in their order, of which there is one.
+class KnownTrials(Protocol):
+    """A job's executions of which something is known."""
 
-    `trials` are the job's executions by name.
-    """
+    def __iter__(self) -> Iterator[KnownTrial]: ...
+
+    def get(self, trial: str) -> KnownTrial | None:
+        """One by its name."""
+        ...
+
+
+def regrade_summary(job: str, regrades: Sequence[Regrade], trials: KnownTrials) -> RegradeSummary:
+    """The job's last finished regrade, of `regrades` in their order, of which there is one."""
     *earlier, last = regrades
-    found = regraded_trials(last, trials)
-    both = [one for one in found if trials[one.trial_name].scored and one.new.passed is not None]
+    found: list[RegradedTrial] = []
+    both: list[RegradedTrial] = []
+    flaky: list[str] = []
+    for known, row in regraded_trials(last, trials):
+        found.append(row)
+        if known.scored and row.new.passed is not None:
+            both.append(row)
+        if _flaky(known, last.id):
+            flaky.append(row.trial_name)
     table = _by_digest(trials, {one.id for one in regrades})
     tasks = [row.task_name for row in table]
     mixed = len(set(tasks)) < len(tasks)
@@ -130,7 +144,7 @@ def regrade_summary(
                 at=one.at,
                 author=one.planned.author,
                 reason=one.planned.reason,
-                counts=counts_of(row.verdict for row in regraded_trials(one, trials)),
+                counts=counts_of(row.verdict for _, row in regraded_trials(one, trials)),
             )
             for one in earlier
         ],
@@ -139,14 +153,15 @@ def regrade_summary(
         author=last.planned.author,
         reason=last.planned.reason,
         as_of_run=last.planned.as_of_run,
-        flaky=[one.trial_name for one in found if _flaky(trials[one.trial_name], last.id)],
+        flaky=flaky,
     )
 
 
-def regraded_trials(one: Regrade, trials: Mapping[str, KnownTrial]) -> list[RegradedTrial]:
+def regraded_trials(
+    one: Regrade, trials: KnownTrials
+) -> Iterator[tuple[KnownTrial, RegradedTrial]]:
     """What a regrade made of each of its trials, sorted by name."""
-    found: list[RegradedTrial] = []
-    for name in sorted(set(one.planned.trials)):
+    for name in sorted(one.trials):
         known = trials.get(name)
         if known is None:
             continue
@@ -156,7 +171,8 @@ def regraded_trials(one: Regrade, trials: Mapping[str, KnownTrial]) -> list[Regr
             continue
         error = answer.error if answer else skipped.payload.reason if skipped else None
         new = answer.graded if answer else Graded()
-        found.append(
+        yield (
+            known,
             RegradedTrial(
                 trial_name=name,
                 task_name=known.task,
@@ -166,21 +182,20 @@ def regraded_trials(one: Regrade, trials: Mapping[str, KnownTrial]) -> list[Regr
                 error=error,
                 verifier_digest_before=known.digest,
                 verifier_digest_after=answer.digest if answer else None,
-            )
+            ),
         )
-    return found
 
 
 def counts_of(verdicts: Iterable[Verdict]) -> RegradeCounts:
     """The counts of these verdicts, one a trial."""
-    known = list(verdicts)
-    failed, not_regradable = known.count("failed"), known.count("not_regradable")
+    known = Counter[str](verdicts)
+    trials, failed, not_regradable = known.total(), known["failed"], known["not_regradable"]
     return RegradeCounts(
-        trials=len(known),
-        regraded=len(known) - failed - not_regradable,
-        changed=sum(one in CHANGED for one in known),
-        fail_to_pass=known.count("fail->pass"),
-        pass_to_fail=known.count("pass->fail"),
+        trials=trials,
+        regraded=trials - failed - not_regradable,
+        changed=sum(known[one] for one in CHANGED),
+        fail_to_pass=known["fail->pass"],
+        pass_to_fail=known["pass->fail"],
         failed=failed,
         not_regradable=not_regradable,
     )
@@ -201,10 +216,10 @@ def _flaky(known: KnownTrial, regrade_id: str) -> bool:
     return any(one.flaky for one in known.regraded if one.regrade_id == regrade_id)
 
 
-def _by_digest(trials: Mapping[str, KnownTrial], finished: set[str]) -> list[DigestFigures]:
+def _by_digest(trials: KnownTrials, finished: set[str]) -> list[DigestFigures]:
     """The job's current verdicts by task and by what gave them."""
     groups: dict[tuple[str, str], list[Graded]] = {}
-    for known in trials.values():
+    for known in trials:
         digest, graded = _current(known, finished)
         if known.counts and digest is not None and graded.passed is not None:
             groups.setdefault((known.task, digest), []).append(graded)

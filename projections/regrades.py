@@ -25,6 +25,7 @@ from ..events.kinds import (
 )
 from ..events.values import Text
 from .document import compact
+from .names import Names
 from .trial import TrialView
 
 Verdict: TypeAlias = Literal[
@@ -56,7 +57,8 @@ class Regrade(msgspec.Struct, kw_only=True):
     """A regrade as the job's stream tells it. Private to one fold, which changes it in place."""
 
     planned: RegradePlanned
-    trials: frozenset[str]
+    """Once it is finished, without its trials."""
+    trials: Names
     """Those that it chose."""
     at: str
     skipped: dict[str, Skipped] = {}
@@ -98,7 +100,7 @@ class RegradesFold:
         match payload:
             case RegradePlanned():
                 self._planned[payload.regrade_id] = Regrade(
-                    planned=payload, trials=frozenset(payload.trials), at=event.at
+                    planned=payload, trials=Names(payload.trials), at=event.at
                 )
             case RegradeSkipped():
                 if (found := self._planned.get(payload.regrade_id)) is not None:
@@ -107,6 +109,7 @@ class RegradesFold:
                 found = self._planned.get(payload.regrade_id)
                 if found is not None and found.finished is None:
                     found.finished = payload
+                    found.planned = msgspec.structs.replace(found.planned, trials=[])
                     self.finished.append(found)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Collection, Container, Sequence
+from functools import partial
 
 from anyio import to_thread
 
@@ -107,8 +108,8 @@ class JobSource:
         self._version = 0
         self._chain = ChainCheck(f"job/{job}") if verify else None
         self._broken: LogCorrupt | None = None
-        self._open: dict[str, tuple[TrialFold, int]] = {}
-        """Folds of trials in flight, with the versions that they have seen."""
+        self._seen: dict[str, int] = {}
+        """The versions that summaries have seen of trials in flight."""
 
     @property
     def broken(self) -> LogCorrupt | None:
@@ -120,7 +121,7 @@ class JobSource:
         """Those that are finished, as far as the job's own stream was read."""
         return tuple(self._summary.regrades.finished)
 
-    async def trials(self) -> list[str]:
+    async def trials(self) -> Collection[str]:
         """Every execution's name, in the order in which they were scheduled."""
         await self._read_job()
         return self._summary.trials
@@ -210,20 +211,18 @@ class JobSource:
                 return
 
     async def _catch_up(self, trial: str) -> None:
-        """Take in what is new of a trial that had not finished."""
-        fold, seen = self._open.get(trial, (None, 0))
+        """Take in a trial that had not finished, if there is something new of it."""
         try:
-            if fold is None or self._verify:
-                fold = TrialFold(keep=False)
-                events = await read_trial(self._log, trial, until=self._until, verify=self._verify)
-            else:
-                events = up_to(await self._log.read(f"trial/{trial}", after=seen), self._until)
-            view = await to_thread.run_sync(_fed, fold, events) if events else None
+            seen = self._seen.get(trial, 0)
+            if seen and (await self._log.head(f"trial/{trial}")).version == seen:
+                return
+            events = await read_trial(self._log, trial, until=self._until, verify=self._verify)
+            view = await to_thread.run_sync(partial(folded, events, keep=False))
         except LogCorrupt as corrupt:
             self.keep(trial, corrupt)
             return
         if view is not None:
-            self._open[trial] = fold, events[-1].version
+            self._seen[trial] = events[-1].version
             self.keep(trial, view, events)
 
     def keep(
@@ -236,7 +235,7 @@ class JobSource:
         if trial in self._summary:
             self._summary.trial(trial, known, events if isinstance(events, list) else ())
         if isinstance(known, TrialView) and known.finish is not None:
-            self._open.pop(trial, None)
+            self._seen.pop(trial, None)
 
 
 def _break(chain: ChainCheck, events: list[RecordedEvent]) -> LogCorrupt | None:

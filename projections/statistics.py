@@ -4,7 +4,7 @@ the same bits on every machine."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -102,14 +102,17 @@ def pass_at(k: int, groups: Iterable[tuple[int, int]]) -> float | None:
     return mean_of(chances, len(chances)) if chances else None
 
 
-def pass_at_each(most: int, groups: Iterable[tuple[int, int]]) -> dict[int, float]:
-    """`pass_at` for every k up to `most` that a group has enough attempts for."""
+def pass_at_each(most: int, groups: Mapping[tuple[int, int], int]) -> dict[int, float]:
+    """`pass_at` for every k up to `most` that a group has enough attempts for.
+
+    `groups` says how many groups there are of each (attempts, passed).
+    """
     chances: dict[int, list[float]] = {}
-    for attempts, passed in groups:
+    for (attempts, passed), times in groups.items():
         drawn_failed = drawn = 1
         for k in range(1, min(attempts, most) + 1):
             # From one binomial coefficient to the next: anew for each k they cost k times as much.
             drawn_failed = drawn_failed * (attempts - passed - k + 1) // k
             drawn = drawn * (attempts - k + 1) // k
-            chances.setdefault(k, []).append(1 - drawn_failed / drawn)
+            chances.setdefault(k, []).extend([1 - drawn_failed / drawn] * times)
     return {k: mean_of(found, len(found)) for k, found in sorted(chances.items())}

@@ -8,10 +8,7 @@ up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import groupby
-from operator import attrgetter
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Iterator
 
 import msgspec
 
@@ -38,29 +35,22 @@ from ..events.kinds import (
     TrialAbandoned,
     TrialEvent,
     TrialScheduled,
-    TrialScored,
 )
-from ..events.kinds.parts import Slot
 from ..events.values import Json, Text
 from .document import compact
-from .figures import Cell, Counts, Figures, Standing, figures
+from .executions import Executions, Tried
+from .figures import Cell, Counts, Tally
 from .regrade_summary import KnownTrial, RegradeSummary, regrade_summary
-from .regrades import Graded, Regraded, RegradesFold, digest_of_run, original, regraded
+from .regrades import RegradesFold
 from .statistics import Interval
-from .texts import score_names
 from .trial import TrialView, misplaced
-from .usage import UsageTotal, usage_total
+from .usage import UsageSum, UsageTotal
 from .wall import Sessions
 
 SCHEMA = "trialog.summary/1"
-SHARED = 1000
-"""Different sums of executions that are kept to be shared."""
 UNDECLARED_ARTIFACTS = "separate_without_artifacts"
 """Code of the warning of a trial whose verifier was moved to a sandbox of its own by the switch,
 and whose task declares no artifacts."""
-
-
-_NO_SCORES: dict[str, float] = {}  # one for all: a job may have very many trials
 
 
 class TrialsNamed(msgspec.Struct, frozen=True, gc=False):
@@ -88,11 +78,14 @@ class WarningSum(msgspec.Struct, frozen=True, gc=False):
 
 
 class Groups(msgspec.Struct, frozen=True, gc=False):
-    """The same figures by task, agent and model; trials without a model are in no model's."""
+    """The same figures by task, agent and model, as JSON already: a fifth of the structs' size.
 
-    task: dict[str, Figures]
-    agent: dict[str, Figures]
-    model: dict[str, Figures]
+    Trials without a model are in no model's.
+    """
+
+    task: dict[str, msgspec.Raw]
+    agent: dict[str, msgspec.Raw]
+    model: dict[str, msgspec.Raw]
 
 
 class ImportedFrom(msgspec.Struct, frozen=True, gc=False):
@@ -129,108 +122,31 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Only there for a job that another system ran."""
 
 
-class TrialSum(msgspec.Struct, frozen=True, gc=False):
-    """All that a summary knows of one execution."""
-
-    standing: Standing | None
-    finished: bool
-    engine_given: bool
-    separate: bool
-    warnings: tuple[tuple[str, Text], ...]
-    usage: UsageTotal
-    """Of this execution alone, not of one that it goes on from."""
-    original: Graded
-    digest: str | None
-    """Of what graded it."""
-    regraded: tuple[Regraded, ...]
-
-
-def trial_sum(view: TrialView) -> TrialSum:
-    """What a job's summary takes from an execution."""
-    scored = view.conclusion if isinstance(view.conclusion, TrialScored) else None
-    standing = None
-    if view.finish is not None:
-        outcome = view.finish.payload.outcome
-        if scored is not None and outcome == "scored":
-            reward = (scored.rewards or {}).get("reward", 0.0)
-            standing = Standing(
-                outcome, scored.passed, reward, score_names(scored.scores) or _NO_SCORES
-            )
-        else:
-            standing = Standing(outcome, False, 0.0, _NO_SCORES)
-    elif view.awaiting_review:
-        standing = Standing("awaiting_review", False, 0.0, _NO_SCORES)
-    return TrialSum(
-        standing=standing,
-        finished=view.finish is not None,
-        engine_given=(
-            standing is not None
-            and standing.outcome == "scored"
-            and scored is not None
-            and scored.reward_source == "engine"
-        ),
-        separate=any(
-            part.started is not None and part.started.sandbox_mode == "separate"
-            for part in view.grading.values()
-        ),
-        warnings=tuple((warning.code, warning.message) for warning in view.warnings),
-        usage=usage_total(view.usages[view.inherited :]),
-        original=original(view),
-        digest=digest_of_run(view),
-        regraded=regraded(view) if view.regrades else (),
-    )
-
-
-class _Execution(msgspec.Struct, gc=False):
-    trial: str
-    group: tuple[str, str, str, str]
-    """Task, agent, model (empty for none), parameters as JSON; with `attempt` it is the slot."""
-    attempt: int
-    number: int
-    abandoned: bool = False
-    known: TrialSum | None = None
-    blocked: LogCorrupt | None = None
-
-
-class _Slot(NamedTuple):
-    """One that was scheduled, with its executions in order."""
-
-    executions: list[_Execution]
-    counting: tuple[_Execution, TrialSum] | None
-
-
 class SummaryFold:
     """Folds a job: its own events, and its executions as they become known."""
 
     def __init__(self) -> None:
         self.started: JobStarted | None = None
-        self._executions: dict[str, _Execution] = {}
-        self._sums: dict[str, TrialSum] = {}
-        self._groups: dict[tuple[str, str, str, str], tuple[str, str, str, str]] = {}
+        self._executions = Executions()
         self._sessions = Sessions()
         self._cancelled = False
         self._blocked: LogCorrupt | None = None
         self.regrades = RegradesFold()
 
     @property
-    def trials(self) -> list[str]:
-        """Every execution that was scheduled, in order."""
-        return list(self._executions)
+    def trials(self) -> Collection[str]:
+        """Every execution that was scheduled, in order; more come as they are fed."""
+        return self._executions.names
 
     @property
-    def open_trials(self) -> list[str]:
+    def open_trials(self) -> Iterator[str]:
         """Those that are not known to have finished."""
-        return [
-            trial
-            for trial, execution in self._executions.items()
-            if execution.known is None or not execution.known.finished
-        ]
+        return self._executions.open
 
     @property
     def blocked(self) -> LogCorrupt | None:
         """The event that the summary can't be read past."""
-        found = (e.blocked for e in self._executions.values() if e.blocked is not None)
-        return self._blocked or next(found, None)
+        return self._blocked or self._executions.blocked
 
     def feed(self, events: Iterable[RecordedEvent]) -> None:
         """Take in more of the job's own stream, in order."""
@@ -246,94 +162,69 @@ class SummaryFold:
                 self._blocked = corrupt
 
     def __contains__(self, trial: str) -> bool:
-        return trial in self._executions
+        return trial in self._executions.names
 
     def trial(
         self, trial: str, known: TrialView | LogCorrupt, events: Iterable[RecordedEvent] = ()
     ) -> None:
         """Take in what is known of an execution now, and the times of its new events."""
-        execution = self._executions[trial]
         if isinstance(known, TrialView):
-            execution.known, execution.blocked = self._shared(trial_sum(known)), known.blocked
+            self._executions.know(trial, known)
         else:
-            execution.blocked = known
+            self._executions.block(trial, known)
         self._sessions.saw(_of_the_run(events, known))
 
     def summary(self) -> Summary | None:
         """The job as it stands; None before its start."""
         if self.started is None:
             return None
-        cells: list[Cell] = []
-        counting: list[tuple[_Execution, TrialSum]] = []
-        for slot in self._slots():
-            cells.append(_cell(slot))
-            if slot.counting is not None:
-                counting.append(slot.counting)
-        whole = figures(cells, self.started.slots, given_up=self._cancelled)
+        whole, groups = Tally(), _Grouped()
+        usage, noted = UsageSum(), _Noted()
+        for slot in self._executions.slots():
+            cell = _cell(slot)
+            whole.take(cell)
+            groups.take(cell)
+            noted.take(slot)
+            for execution in slot.executions:
+                known = execution.known
+                if known is not None and (known.standing is not None or execution.abandoned):
+                    usage.add(known.usage)
+        found = whole.figures(self.started.slots, given_up=self._cancelled)
         return Summary(
             schema=SCHEMA,
             job=self.started.job,
             config=self.started.config,
-            counts=whole.counts,
-            pass_rate=whole.pass_rate,
-            mean_reward=whole.mean_reward,
-            scores=whole.scores,
-            pass_at_k=whole.pass_at_k,
-            by=Groups(
-                self._by(cells, lambda cell: cell.group[0]),
-                self._by(cells, lambda cell: cell.group[1]),
-                self._by(cells, lambda cell: cell.group[2]),
-            ),
-            engine_given_rewards=_engine_given(counting),
-            warnings=_warnings(counting),
-            separate_verifiers=_separate(counting),
-            usage=usage_total([
-                execution.known.usage
-                for execution in self._executions.values()
-                if execution.known is not None
-                and (execution.known.standing is not None or execution.abandoned)
-            ]),
+            counts=found.counts,
+            pass_rate=found.pass_rate,
+            mean_reward=found.mean_reward,
+            scores=found.scores,
+            pass_at_k=found.pass_at_k,
+            by=groups.figures(given_up=self._cancelled),
+            engine_given_rewards=noted.engine_given,
+            warnings=noted.warnings,
+            separate_verifiers=noted.separate,
+            usage=usage.total(),
             wall_seconds=self._sessions.wall_seconds(),
             replays=self.started.replays or msgspec.UNSET,
             imported=_imported(self.started),
-        )  # fmt: skip
+        )
 
     def regrade_summary(self) -> RegradeSummary | None:
         """The job's last regrade; None where none was finished."""
         if self.started is None or not self.regrades.finished:
             return None
-        counting = {slot.counting[0].trial for slot in self._slots() if slot.counting is not None}
-        known = {
-            trial: KnownTrial(
-                task=execution.group[0],
-                original=execution.known.original,
-                scored=execution.known.original.passed is not None
-                and execution.known.standing is not None
-                and execution.known.standing.outcome == "scored",
-                counts=trial in counting,
-                digest=execution.known.digest,
-                regraded=execution.known.regraded,
-            )
-            for trial, execution in self._executions.items()
-            if execution.known is not None
-        }
+        known = _KnownTrials(self._executions)
         return regrade_summary(self.started.job, self.regrades.finished, known)
 
     def _apply(self, event: RecordedEvent, payload: Event) -> None:
         match payload:
             case TrialScheduled():
-                self._executions[payload.trial] = _Execution(
-                    payload.trial,
-                    self._group(payload.slot),
-                    payload.slot.attempt,
-                    payload.execution,
-                )
+                self._executions.schedule(payload)
             case JobStarted():
                 self.started = payload
                 self._sessions.start(event.at)
             case TrialAbandoned():
-                if (given_up := self._executions.get(payload.trial)) is not None:
-                    given_up.abandoned = True
+                self._executions.abandon(payload.trial)
             case JobResumed():
                 self._cancelled = False
                 self._sessions.start(event.at)
@@ -353,37 +244,6 @@ class SummaryFold:
             case _:
                 _no_trial_event(payload, event)
         self._sessions.saw((event,))
-
-    def _slots(self) -> Iterator[_Slot]:
-        """By group and attempt."""
-        executions = sorted(self._executions.values(), key=attrgetter("attempt"))
-        executions.sort(key=attrgetter("group"))  # the same as by both, without a key for each
-        for _, same in groupby(executions, attrgetter("group", "attempt")):
-            slot = list(same)
-            yield _Slot(slot, _counting(slot))
-
-    def _group(self, slot: Slot) -> tuple[str, str, str, str]:
-        parameters = compact(slot.parameters).decode()
-        group = (slot.task, slot.agent, slot.model or "", parameters)
-        return self._groups.setdefault(group, group)
-
-    def _shared(self, known: TrialSum) -> TrialSum:
-        """One for all executions of which the summary knows the same, as of most of a job's."""
-        if known.warnings or known.regraded:
-            return known
-        if len(self._sums) >= SHARED:
-            self._sums.clear()
-        return self._sums.setdefault(repr(known), known)
-
-    def _by(self, cells: Iterable[Cell], name_of: Callable[[Cell], str]) -> dict[str, Figures]:
-        groups: dict[str, list[Cell]] = {}
-        for cell in cells:
-            groups.setdefault(name_of(cell), []).append(cell)
-        groups.pop("", None)
-        return {
-            name: figures(groups[name], len(groups[name]), given_up=self._cancelled)
-            for name in sorted(groups)
-        }
 
 
 def _imported(started: JobStarted) -> ImportedFrom | msgspec.UnsetType:
@@ -409,56 +269,121 @@ def _of_the_run(
     )
 
 
-def _counting(executions: list[_Execution]) -> tuple[_Execution, TrialSum] | None:
-    """The execution that counts: the last one that has finished, or that waits for a person."""
-    known = [
-        (execution, execution.known)
-        for execution in executions
-        if execution.known is not None
-        and (
-            execution.known.finished
-            or (execution.known.standing is not None and not execution.abandoned)
+def _cell(slot: Tried) -> Cell:
+    counting = slot.counting
+    if counting is None:
+        return Cell(slot.group[0], slot.group, slot.attempt, 0, None)
+    execution, known = counting
+    earlier = sum(one.execution < execution.execution for one in slot.executions)
+    return Cell(slot.group[0], slot.group, slot.attempt, earlier, known.standing)
+
+
+class _Grouped:
+    """The figures by task, agent and model in the making."""
+
+    def __init__(self) -> None:
+        self._tallies: tuple[dict[str, Tally], ...] = ({}, {}, {})
+
+    def take(self, cell: Cell) -> None:
+        for tallies, name in zip(self._tallies, cell.group, strict=False):
+            if name:
+                tallies.setdefault(name, Tally()).take(cell)
+
+    def figures(self, *, given_up: bool) -> Groups:
+        task, agent, model = (
+            {
+                name: msgspec.Raw(compact(tally.figures(tally.slots, given_up=given_up)))
+                for name, tally in sorted(tallies.items())
+            }
+            for tallies in self._tallies
         )
-    ]
-    return max(known, key=lambda pair: pair[0].number, default=None)
+        return Groups(task, agent, model)
 
 
-def _cell(slot: _Slot) -> Cell:
-    first, counting = slot.executions[0], slot.counting
-    earlier = sum(e.number < counting[0].number for e in slot.executions) if counting else 0
-    standing = counting[1].standing if counting else None
-    return Cell(first.group[0], first.group, first.attempt, earlier, standing)
+class _Noted:
+    """What is told beside the figures, of the executions that count."""
 
+    def __init__(self) -> None:
+        self._engine_given: list[str] = []
+        self._separate = 0
+        self._undeclared: set[str] = set()
+        self._warnings: dict[str, _Warned] = {}
 
-def _engine_given(counting: Iterable[tuple[_Execution, TrialSum]]) -> TrialsNamed:
-    trials = [execution.trial for execution, known in counting if known.engine_given]
-    return TrialsNamed(len(trials), trials)
-
-
-def _separate(counting: Iterable[tuple[_Execution, TrialSum]]) -> TasksNamed:
-    separate = [(execution, known) for execution, known in counting if known.separate]
-    tasks = {
-        execution.group[0]
-        for execution, known in separate
-        if any(code == UNDECLARED_ARTIFACTS for code, _ in known.warnings)
-    }
-    return TasksNamed(len(separate), sorted(tasks))
-
-
-def _warnings(counting: Iterable[tuple[_Execution, TrialSum]]) -> list[WarningSum]:
-    found: dict[str, list[tuple[str, Text]]] = {}
-    for execution, known in counting:
+    def take(self, slot: Tried) -> None:
+        if slot.counting is None:
+            return
+        execution, known = slot.counting
+        if known.engine_given:
+            self._engine_given.append(execution.trial)
+        if known.separate:
+            self._separate += 1
+            if any(code == UNDECLARED_ARTIFACTS for code, _ in known.warnings):
+                self._undeclared.add(slot.group[0])
         for code, message in known.warnings:
-            found.setdefault(code, []).append((execution.trial, message))
-    return [
-        WarningSum(
-            code,
-            warned[0][1],
-            len(warned),
-            list(dict.fromkeys(trial for trial, _ in warned)),
+            self._warnings.setdefault(code, _Warned(message)).by(execution.trial)
+
+    @property
+    def engine_given(self) -> TrialsNamed:
+        return TrialsNamed(len(self._engine_given), self._engine_given)
+
+    @property
+    def separate(self) -> TasksNamed:
+        return TasksNamed(self._separate, sorted(self._undeclared))
+
+    @property
+    def warnings(self) -> list[WarningSum]:
+        return [
+            WarningSum(code, warned.message, warned.count, warned.trials)
+            for code, warned in sorted(self._warnings.items())
+        ]
+
+
+class _Warned:
+    def __init__(self, message: Text) -> None:
+        self.message = message
+        self.count = 0
+        self.trials: list[str] = []
+
+    def by(self, trial: str) -> None:
+        """A trial warned, perhaps once more."""
+        self.count += 1
+        if trial not in self.trials[-1:]:
+            self.trials.append(trial)
+
+
+class _KnownTrials:
+    """Executions as a regrade's summary needs them, unpacked one by one."""
+
+    def __init__(self, executions: Executions) -> None:
+        self._executions = executions
+        self._counting = bytearray(len(executions.names))
+        for slot in executions.slots():
+            if slot.counting is not None:
+                self._counting[slot.counting.execution.number] = True
+
+    def __iter__(self) -> Iterator[KnownTrial]:
+        found = (self._known(number) for number in range(len(self._counting)))
+        return (known for known in found if known is not None)
+
+    def get(self, trial: str) -> KnownTrial | None:
+        """One of them; None where nothing is known of it."""
+        number = self._executions.names.number(trial)
+        return None if number is None else self._known(number)
+
+    def _known(self, number: int) -> KnownTrial | None:
+        known = self._executions.known(number)
+        if known is None:
+            return None
+        return KnownTrial(
+            task=self._executions.task(number),
+            original=known.original,
+            scored=known.original.passed is not None
+            and known.standing is not None
+            and known.standing.outcome == "scored",
+            counts=bool(self._counting[number]),
+            digest=self._executions.digest(number),
+            regraded=known.regraded,
         )
-        for code, warned in sorted(found.items())
-    ]
 
 
 def _no_trial_event(payload: TrialEvent, event: RecordedEvent) -> None:

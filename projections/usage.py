@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 
 import msgspec
@@ -23,21 +24,41 @@ class UsageTotal(msgspec.Struct, frozen=True, gc=False):
 UNSEEN = UsageTotal(None, None, None, None, None)
 
 
+class UsageSum:
+    """Adds up what calls used; a call that does not say so is one call."""
+
+    def __init__(self) -> None:
+        self._calls: int | None = None
+        self._input: int | None = None
+        self._output: int | None = None
+        self._cached: int | None = None
+        self._costs = array("d")
+
+    def add(self, used: Usage | UsageTotal) -> None:
+        """One more."""
+        calls = 1 if used.model_calls is None and isinstance(used, Usage) else used.model_calls
+        self._calls = _plus(self._calls, calls)
+        self._input = _plus(self._input, used.input_tokens)
+        self._output = _plus(self._output, used.output_tokens)
+        self._cached = _plus(self._cached, used.cached_tokens)
+        if used.cost_usd is not None:
+            self._costs.append(used.cost_usd)
+
+    def total(self) -> UsageTotal:
+        """The sum until now."""
+        cost = total(self._costs) if self._costs else None
+        return UsageTotal(self._calls, self._input, self._output, self._cached, cost)
+
+
 def usage_total(calls: Sequence[Usage | UsageTotal]) -> UsageTotal:
-    """The sum of these; a call that does not say so is one call."""
+    """The sum of these."""
     if not calls:
         return UNSEEN
-    costs = [call.cost_usd for call in calls if call.cost_usd is not None]
-    return UsageTotal(
-        _sum([1 if call.model_calls is None and isinstance(call, Usage) else call.model_calls
-              for call in calls]),
-        _sum([call.input_tokens for call in calls]),
-        _sum([call.output_tokens for call in calls]),
-        _sum([call.cached_tokens for call in calls]),
-        total(costs) if costs else None,
-    )  # fmt: skip
+    found = UsageSum()
+    for call in calls:
+        found.add(call)
+    return found.total()
 
 
-def _sum(values: Sequence[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
+def _plus(known: int | None, more: int | None) -> int | None:
+    return more if known is None else known if more is None else known + more

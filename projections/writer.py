@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Sequence
+from collections.abc import Collection, Container, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -155,7 +155,7 @@ class JobFiles:
             files = await self._source.summary(under_way)
             return await write(self._log.blobs, self._folder, "", files)
 
-    async def trials(self) -> list[str]:
+    async def trials(self) -> Collection[str]:
         """Every execution that was scheduled."""
         return await self._source.trials()
 

@@ -245,8 +245,11 @@ async def test_a_finished_trial_is_read_once(
 
     monkeypatch.setattr(log, "read", spy)
     await files.write_summary()
+    assert ["job/j"] == read
 
-    assert ["job/j", f"trial/{THREE}"] == read
+    await append(log, f"trial/{THREE}", TrialFinished(outcome="cancelled"))
+    await files.write_summary()
+    assert ["job/j", "job/j", f"trial/{THREE}"] == read
 
 
 async def test_a_job_of_many_pages(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ from trialog.events.kinds import (
     TrialUnscored,
     WarningRaised,
 )
-from trialog.events.kinds.parts import Continues, Usage
+from trialog.events.kinds.parts import Continues, Slot, Usage
 from trialog.projections.document import document
 from trialog.projections.summary import SummaryFold
 from trialog.projections.trial import TrialFold
@@ -137,7 +138,7 @@ def test_what_is_shared_between_executions_changes_nothing(monkeypatch: pytest.M
     before = job_of(*outcomes)
     assert [2, 3] == [before["counts"][name] for name in ("scored", "errored")]
     for kept in (1, 2):
-        monkeypatch.setattr("trialog.projections.summary.SHARED", kept)
+        monkeypatch.setattr("trialog.projections.executions.SHARED", kept)
         assert before == job_of(*outcomes)
 
 
@@ -502,7 +503,7 @@ def test_an_unknown_kind_stops_the_summary(at_once: bool) -> None:
     assert isinstance(fold.blocked, UnknownEvent)
     assert "position 41" in str(fold.blocked)
     assert "FutureThing" in str(fold.blocked)
-    assert [] == fold.trials
+    assert [] == list(fold.trials)
 
 
 def test_an_ignorable_kind_is_passed_over() -> None:
@@ -513,7 +514,7 @@ def test_an_ignorable_kind_is_passed_over() -> None:
     fold.feed([events[0], unknown(events[1], ignorable=True), events[2]])
 
     assert fold.blocked is None
-    assert ["t__2"] == fold.trials
+    assert ["t__2"] == list(fold.trials)
 
 
 @pytest.mark.parametrize(
@@ -537,14 +538,47 @@ def test_an_unreadable_trial_stops_the_summary() -> None:
     assert error is fold.blocked
 
 
+def test_what_is_kept_of_a_trial_is_small() -> None:
+    """However many trials a job has, its summary needs a few dozens of bytes for each."""
+
+    def traced(trials: int) -> tuple[int, int]:
+        slots = [slot(task=f"t{n % 10}", attempt=n // 10 + 1) for n in range(trials)]
+        names = [f"t__{n:08x}" for n in range(trials)]
+        job = recorded("job/j", [job_started(slots=trials), *map(scheduled_at, names, slots)])
+        inner = TrialFold(keep=False)
+        inner.feed(recorded("trial/t", trial()))
+        known = inner.record()
+        assert known is not None
+        tracemalloc.start()
+        fold = SummaryFold()
+        fold.feed(job)
+        for name in names:
+            fold.trial(name, known)
+        kept, _ = tracemalloc.get_traced_memory()
+        assert fold.summary() is not None
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return kept, peak
+
+    traced(100)  # what is made once
+    few, many = traced(500), traced(2_500)
+    assert 20 * 2_000 < many[0] - few[0] < 120 * 2_000
+    assert many[1] - few[1] < 300 * 2_000
+
+
+def scheduled_at(name: str, place: Slot) -> Item:
+    """An execution of a slot."""
+    return scheduled(name, slot=place)
+
+
 def test_open_trials() -> None:
     """A trial is open until it has finished."""
     job: list[Item] = [job_started(), *(scheduled(name) for name in ("a", "b", "c"))]
 
     fold = folded(job, {"a": trial(), "b": [started()]})
 
-    assert ["a", "b", "c"] == fold.trials
-    assert ["b", "c"] == fold.open_trials
+    assert ["a", "b", "c"] == list(fold.trials)
+    assert ["b", "c"] == list(fold.open_trials)
     assert "a" in fold
     assert "d" not in fold
 
