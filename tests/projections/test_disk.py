@@ -9,6 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from trialog.events.errors import said
 from trialog.events.values import blob_ref
 from trialog.projections.disk import (
     PART,
@@ -91,7 +92,7 @@ def test_a_full_disk_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nu
         put(tmp_path, "a.txt", b"x")
 
     assert tmp_path / "a.txt" == caught.value.path
-    assert os.strerror(number) == caught.value.reason
+    assert said(OSError(number, "no")) == caught.value.reason
     assert [] == entries(tmp_path)
 
 
