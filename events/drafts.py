@@ -13,7 +13,7 @@ from functools import lru_cache
 import msgspec
 
 from .codec import encode
-from .envelope import NewEvent, RecordedEvent
+from .envelope import Appended, NewEvent, RecordedEvent
 from .errors import EventInvalid
 from .hashing import event_hash, first_previous
 from .values import without_surrogates
@@ -101,6 +101,29 @@ def chain(stream: str, tail: Tail, drafts: Iterable[Draft]) -> list[Tail]:
         )
         tails.append(Tail(version, previous, latest))
     return tails
+
+
+def recorded(
+    before: RecordedEvent, events: Sequence[NewEvent], appended: Appended
+) -> list[RecordedEvent] | None:
+    """The events of one append as the log has them, after the event `before` of their stream.
+
+    None where the log has them otherwise, because something was stored between, or in another
+    form; the hash tells. Then they are to be read.
+    """
+    stream = before.stream
+    drafts = draft_all(stream, events)
+    tails = chain(stream, Tail(before.version, before.hash, before.at), drafts)
+    if tails[-1].hash != appended.hash:
+        return None
+    return [
+        RecordedEvent(
+            position=position, stream=stream, version=tail.version, kind=draft.kind,
+            schema=draft.schema, id=draft.id, at=tail.at, causation=draft.causation,
+            ignorable=draft.ignorable, data=draft.data, hash=tail.hash,
+        )
+        for position, (draft, tail) in enumerate(zip(drafts, tails, strict=True), appended.first)
+    ]  # fmt: skip
 
 
 def difference(draft: Draft, before: str, stored: RecordedEvent) -> str | None:

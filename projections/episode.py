@@ -285,6 +285,8 @@ def episode_blobs(events: Iterable[RecordedEvent]) -> list[BlobRef]:
     """The blobs whose bytes an episode needs, each once."""
     found: dict[str, BlobRef] = {}
     for event in events:
+        if '"$blob"' not in event.data:  # most name none, and need no decoding
+            continue
         payload = decode_or_none(event)
         for value in () if payload is None else _values(payload):
             ref = reference(value)

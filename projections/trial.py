@@ -241,6 +241,11 @@ class TrialFold:
                 self._blocked = corrupt
                 return
 
+    def take(self, event: RecordedEvent, payload: Event) -> None:
+        """One more event, decoded already. Raises LogCorrupt where it does not belong here."""
+        if self._blocked is None:
+            self._apply(event, payload)
+
     def record(self) -> TrialView | None:
         """What is known so far; None when the trial has not started."""
         if self._started is None:

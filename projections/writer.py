@@ -136,6 +136,7 @@ class JobFiles:
         for start in range(0, len(trials), TOGETHER):
             names = list(trials[start : start + TOGETHER])
             async with self._turn, files_lock(self._folder):
+                await self._source.trials()  # of the regrades, too, those that finished since
                 read = await self._source.events_each(names)
                 pairs = list(zip(names, read, strict=True))
                 regrades = self._source.regrades
@@ -196,8 +197,8 @@ def _make(
         return _Made(view)
     report = _known_problems(trial, files)
     try:
-        if _names_a_folder(trial):
-            report += _put_all(folder, trial, files.documents)
+        if names_a_folder(trial):
+            report += put_all(folder, trial, files.documents)
     except FilesUnwritable as error:
         return _Made(view, error=error)
     return _Made(view, report)
@@ -220,8 +221,8 @@ def _make_regrades(
             continue
         files = trial_files(view, {}, regrades=regrades, only_regrades=True)
         report = _known_problems(trial, files)
-        if _names_a_folder(trial):
-            report += _put_all(folder, trial, files.documents)
+        if names_a_folder(trial):
+            report += put_all(folder, trial, files.documents)
         made.append(_Made(view, report))
     return made
 
@@ -252,23 +253,23 @@ async def write(blobs: BlobStore, job_folder: Path, trial: str, files: Files) ->
     A file that can't be written is a problem of its own. Raises FilesUnwritable where none can.
     """
     report = _known_problems(trial, files)
-    if not _names_a_folder(trial):
+    if not names_a_folder(trial):
         return report
     for copy in files.copies:
         report += await _put_blob(blobs, job_folder, path_of(trial, copy.path), copy.blob)
-    return report + await to_thread.run_sync(_put_all, job_folder, trial, files.documents)
+    return report + await to_thread.run_sync(put_all, job_folder, trial, files.documents)
 
 
 def _known_problems(trial: str, files: Files) -> Report:
     """Problems that there are before anything is written."""
     problems = [Problem(path_of(trial, p.path), p.error) for p in files.problems]
-    if not _names_a_folder(trial):
+    if not names_a_folder(trial):
         error = ValueError("this name is no folder's; nothing is written")
         problems.append(Problem(trial, error))
     return Report(problems=tuple(problems))
 
 
-def _names_a_folder(trial: str) -> bool:
+def names_a_folder(trial: str) -> bool:
     """Whether a trial's files have a folder of its own; the job's own need none."""
     return not trial or ("/" not in trial and is_plain(trial))
 
@@ -296,7 +297,8 @@ async def _put_blob(blobs: BlobStore, job_folder: Path, path: str, ref: BlobRef)
     return Report(written=1)
 
 
-def _put_all(job_folder: Path, trial: str, documents: dict[str, bytes]) -> Report:
+def put_all(job_folder: Path, trial: str, documents: dict[str, bytes]) -> Report:
+    """Write an execution's documents, in this order; blocks. Raises FilesUnwritable."""
     if trial and documents and not any("/" in path for path in documents):
         with suppress(OSError):  # what can't be written is told file by file
             if put_folder(job_folder, trial, documents):

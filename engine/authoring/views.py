@@ -156,9 +156,11 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Episode:
-    """A finished episode, for a check."""
+    """A finished episode, for a check. `earned` is told when the rewards are looked at."""
 
-    def __init__(self, data: EpisodeData, query: Query = gone) -> None:
+    def __init__(
+        self, data: EpisodeData, query: Query = gone, earned: Callable[[], None] = _untold
+    ) -> None:
         self.task = data.task
         self.expected: Any = data.task.expected
         self.apps: Mapping[str, AppView] = MappingProxyType(
@@ -169,12 +171,13 @@ class Episode:
         )
         self._live = any(app.control == "live" for app in data.apps.values())
         self._looked = False
-        self._trajectory = list(replayed(data))
+        self._data = data
+        self._trajectory: list[Step] | None = None
+        self._earned = earned
         self.observation: Any = data.steps[-1].observation if data.steps else data.first_observation
         self.answer: Any = data.answer[0] if data.answer else None
         self.artifacts = data.artifacts
         self.usage = data.usage
-        self.rewards: list[RewardData] = data.rewards
         self.outcome = Outcome(
             terminated=data.terminated, truncated=data.truncated, reason=data.reason
         )
@@ -183,7 +186,15 @@ class Episode:
     def trajectory(self) -> list[Step]:
         """The steps in order, each with the acting app's state before and after it."""
         self._looked = self._looked or self._live
+        if self._trajectory is None:  # most checks read no more than how it ended
+            self._trajectory = list(replayed(self._data))
         return self._trajectory
+
+    @property
+    def rewards(self) -> list[RewardData]:
+        """What the steps were rewarded with."""
+        self._earned()
+        return self._data.rewards
 
     def looked_at_live(self) -> bool:
         """Whether the state of an app that others share has been read."""

@@ -13,6 +13,7 @@ from .protocol import (
     CheckGiven,
     HindsightGiven,
     HookSource,
+    Recorded,
     RewardGiven,
     TrialGiven,
 )
@@ -22,9 +23,17 @@ from .wire import Call, Outcome
 class JobHooks(ABC):
     """Hooks whose calls are made as jobs, wherever those are done."""
 
+    def __init__(self) -> None:
+        self._reading: set[str] = set()
+        """Digests of the verifiers whose check has read the rewards."""
+
     @abstractmethod
     async def done(self, job: Job) -> list[Outcome]:
         """What came of a job's calls, one each."""
+
+    @abstractmethod
+    async def done_each(self, jobs: Sequence[Job]) -> list[list[Outcome] | Exception]:
+        """The same of several jobs, or why one could not be done."""
 
     async def rewards(
         self, source: HookSource, episode: EpisodeData, steps: Sequence[int], ask: AskApp | None
@@ -65,6 +74,53 @@ class JobHooks(ABC):
         """See Hooks."""
         job = _trial_job(sources, episode, ask, rewarded, checks, hindsight, verdicts)
         return _trial_given(job, episode, await self.done(job))
+
+    async def check_each(self, trials: Sequence[Recorded]) -> list[TrialGiven | Exception]:
+        """See Hooks."""
+        given: dict[int, TrialGiven | Exception] = {}
+        left = list(range(len(trials)))
+        while left:
+            given |= await self._checked({number: trials[number] for number in left})
+            left = [number for number in left if number not in given]
+        return [given[number] for number in range(len(trials))]
+
+    async def _checked(self, trials: dict[int, Recorded]) -> dict[int, TrialGiven | Exception]:
+        """What checks gave, by trial; nothing where one read rewards that had not been given."""
+        given: dict[int, TrialGiven | Exception] = {}
+        jobs: dict[int, Job] = {}
+        for number, trial in trials.items():
+            try:
+                jobs[number] = self._checking(trial)
+            except (TypeError, ValueError, RecursionError) as error:  # it can't be sent as JSON
+                given[number] = error
+        outcomes = await self.done_each(list(jobs.values()))
+        for (number, job), found in zip(jobs.items(), outcomes, strict=True):
+            if isinstance(found, Exception):
+                given[number] = found
+                continue
+            reading = {
+                job.sources[call.source].digest
+                for call, outcome in zip(job.calls, found, strict=True)
+                if outcome.unrewarded
+            }
+            self._reading |= reading
+            if not reading:
+                given[number] = _trial_given(job, trials[number].episode, found)
+        return given
+
+    def _checking(self, trial: Recorded) -> Job:
+        sources, episode = trial
+        rewarding = any(source.reward is not None for source in sources)
+        if rewarding and not any(_reads(source, self._reading) for source in sources):
+            calls = [Call(n, "check") for n, s in enumerate(sources) if s.check is not None]
+            return Job(sources, calls, episode, unrewarded=True)
+        return _trial_job(sources, episode, None, (), True, False, None)
+
+
+def _reads(source: HookSource, reading: Collection[str]) -> bool:
+    """Whether its check is known to read the rewards; a program is given all there is."""
+    check = source.check
+    return check == "total_reward" or isinstance(check, list) or source.digest in reading
 
 
 def _trial_job(

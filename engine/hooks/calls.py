@@ -132,6 +132,10 @@ class Material:
         )
 
 
+class Unrewarded(BaseException):
+    """A check reads rewards that have not been given. It is no Exception, which authors catch."""
+
+
 class WhileCalled:
     """A way to ask apps that ends with the call it was made for."""
 
@@ -168,6 +172,21 @@ def check(function: Callable[[Episode], Any], episode: Episode, places: Places) 
         return Outcome(value=given.score, body=values.fitting(given, "check"))
     except BaseException as error:
         return failed(error, function, places)
+
+
+def unrewarded(
+    function: Callable[[Episode], Any], data: EpisodeData, query: Query, places: Places
+) -> Outcome:
+    """Call a check whose rewards nobody has given; as soon as it reads them, it is over."""
+    read = False
+
+    def earned() -> None:
+        nonlocal read
+        read = True
+        raise Unrewarded
+
+    outcome = check(function, Episode(data, query, earned), places)
+    return Outcome(unrewarded=True) if read else outcome
 
 
 def hindsight(

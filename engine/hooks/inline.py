@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -20,12 +21,17 @@ class InlineHooks(JobHooks):
     """Runs hooks one at a time in a thread; what they are given and may give is as in HookPool."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._sources = Sources()
         self._one = CapacityLimiter(1)  # the import path is the whole process's
 
     async def done(self, job: Job) -> list[Outcome]:
         """See JobHooks."""
         return await to_thread.run_sync(self._run, job, limiter=self._one)
+
+    async def done_each(self, jobs: Sequence[Job]) -> list[list[Outcome] | Exception]:
+        """See JobHooks."""
+        return [await self.done(job) for job in jobs]
 
     def _run(self, job: Job) -> list[Outcome]:
         work = job.work(1)

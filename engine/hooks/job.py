@@ -23,7 +23,7 @@ class Job:
     __slots__ = (
         "ask", "broken", "calls", "cancelled", "deaths", "done", "episode", "got_to", "score",
         "scored", "sources",
-        "ticket", "verdicts", "wired",
+        "ticket", "unrewarded", "verdicts", "wired",
     )  # fmt: skip
 
     def __init__(
@@ -36,6 +36,7 @@ class Job:
         score: float | None = None,
         scored: bool = False,
         verdicts: dict[str, str] | None = None,
+        unrewarded: bool = False,
     ) -> None:
         self.sources = sources
         self.wired: list[Source] = [source_of(source) for source in sources]
@@ -45,6 +46,7 @@ class Job:
         self.score = score
         self.scored = scored
         self.verdicts = verdicts or {}
+        self.unrewarded = unrewarded
         self.done: list[Outcome] = []
         self.broken: dict[int, HookFault] = {}
         self.ticket: Ticket[list[Outcome]] = Ticket()
@@ -58,7 +60,7 @@ class Job:
         return Work(
             seq=seq, sources=self.wired, calls=self.calls, episode=self.episode, score=self.score,
             scored=self.scored, verdicts=self.verdicts, done=self.done, broken=self.broken,
-            live=self.ask is not None,
+            live=self.ask is not None, unrewarded=self.unrewarded,
         )  # fmt: skip
 
     def died(self) -> int:

@@ -53,13 +53,13 @@ def perform(
         ask or material.recorded(source.name, call.step if call.step >= 0 else None)
     )
     try:
-        return _call(sources, source, call, what, material, done, score, query)
+        return _call(sources, source, work, call, what, material, done, score, query)
     finally:
         query.end()
 
 
 def _call(
-    sources: Sources, source: Source, call: Call, what: str, material: Material,
+    sources: Sources, source: Source, work: Work, call: Call, what: str, material: Material,
     done: list[Outcome], score: float | None, query: Query,
 ) -> Outcome:  # fmt: skip
     places = sources.enter(source).places
@@ -70,6 +70,8 @@ def _call(
     match call.hook:
         case "reward":
             return calls.reward(function, material.step(call.step, query), places)
+        case "check" if work.unrewarded:
+            return calls.unrewarded(function, material.finished(done), query, places)
         case "check":
             return calls.check(function, Episode(material.finished(done), query), places)
         case "hindsight":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 
 import anyio
@@ -49,6 +49,7 @@ class HookPool(JobHooks):
         memory: int = 2 * 1024**3,
         printed: Callable[[bytes], None] | None = None,
     ) -> None:
+        super().__init__()
         self._size = size
         self._memory = memory
         self._printed = printed
@@ -97,6 +98,26 @@ class HookPool(JobHooks):
         except BaseException:
             job.cancelled = True
             raise
+
+    async def done_each(self, jobs: Sequence[Job]) -> list[list[Outcome] | Exception]:
+        """See JobHooks."""
+        asked = [job for job in jobs if job.calls]
+        if self._closed and asked:
+            return [HooksUnavailable("the hooks are closed")] * len(jobs)
+        self._waiting.extend(asked)
+        self._assign()
+        found: list[list[Outcome] | Exception] = []
+        try:
+            for job in jobs:
+                try:
+                    found.append(await job.ticket if job.calls else [])
+                except HooksUnavailable as error:
+                    found.append(error)
+        except BaseException:
+            for job in asked:
+                job.cancelled = True
+            raise
+        return found
 
     def _assign(self) -> None:
         """Give what waits to processes that have room, and see that there are enough of them."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
@@ -85,6 +85,13 @@ class TrialGiven(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """How long each check took."""
 
 
+class Recorded(NamedTuple):
+    """A recorded trial, and the verifiers that are to check it."""
+
+    sources: Sequence[HookSource]
+    episode: EpisodeData
+
+
 AskApp: TypeAlias = Callable[[str, str, dict[str, Any]], Awaitable[Any]]
 """App, action, arguments → the answer. Raises QueryRefused."""
 
@@ -129,6 +136,14 @@ class Hooks(Protocol):
         `checks` where the episode is not in the log yet; no `hindsight` without them, and where
         judges or people have a say in the score. `verdicts` names the events that
         the scores will be in, by verifier, so that `trial.rewards` has them as a replay will.
+        """
+        ...
+
+    async def check_each(self, trials: Sequence[Recorded]) -> list[TrialGiven | Exception]:
+        """The checks of recorded trials, many at once; or why a trial's could not be made.
+
+        Steps are rewarded by the same sources before, where a check reads `episode.rewards`. A
+        check that does for the first time is begun anew then.
         """
         ...
 

@@ -55,6 +55,8 @@ class Outcome(msgspec.Struct, array_like=True, gc=False):
     fault: HookFault | None = None
     taken: int = 0
     """Nanoseconds that it took."""
+    unrewarded: bool = False
+    """A check that read the rewards of a work without them; nothing came of it."""
 
 
 class Work(msgspec.Struct, array_like=True, tag=True, gc=False):
@@ -77,6 +79,8 @@ class Work(msgspec.Struct, array_like=True, tag=True, gc=False):
     """Sources whose files can't be loaded, by index."""
     live: bool = False
     """Queries are answered by the engine; else by the record."""
+    unrewarded: bool = False
+    """Its checks are made without the rewards, as long as none reads them."""
 
 
 class Answer(msgspec.Struct, array_like=True, tag=True, gc=False):

@@ -106,8 +106,7 @@ async def stored_trial(
 
 
 async def _bytes(events: Sequence[RecordedEvent], blobs: BlobStore) -> dict[str, bytes]:
-    naming = [event for event in events if '"$blob"' in event.data]
-    return {ref.blob: await blobs.get(ref) for ref in episode_blobs(naming)}
+    return {ref.blob: await blobs.get(ref) for ref in episode_blobs(events)}
 
 
 def read_stored(

@@ -15,7 +15,7 @@ from ...events.kinds import (
     WarningRaised,
 )
 from ..authoring.verifiers import AgentVerifier, HumanVerifier
-from ..hooks.protocol import HookSource
+from ..hooks.protocol import HookSource, Recorded, TrialGiven
 from ..job.episode_judging import verdict_given, with_range_told
 from ..job.episode_task import EpisodeTask
 from ..judges.client import JudgeUnavailable
@@ -68,20 +68,42 @@ class EpisodeRegrade:
         task = self._known()
         return {source.name: source.digest for source in task.sources} | task.digests
 
+    def checked(self) -> Recorded | None:
+        """What functions are to check; None where there are none."""
+        sources, episode = self._sources(), self.trial.episode
+        if not any(source.check is not None for source in sources):
+            return None
+        assert episode is not None
+        # Rewards are given anew, so that checks see those of the code that they come with.
+        return Recorded(sources, replace(episode, rewards=[]))
+
     async def run(self) -> RegradeScored | RegradeFailed | Refusal:
         """Grade the recorded episode."""
+        given: TrialGiven | Exception | None = None
+        if (checked := self.checked()) is not None:
+            assert self.context.hooks is not None
+            (given,) = await self.context.hooks.check_each([checked])
+        return await self.conclude(given)
+
+    async def conclude(
+        self, given: TrialGiven | Exception | None
+    ) -> RegradeScored | RegradeFailed | Refusal:
+        """The same with what the functions gave. Raises what kept them from giving anything."""
+        if isinstance(given, Exception):
+            raise given
         trial = self.trial
         verdicts: dict[str, VerifierScored | VerifierFailed] = {}
         for name in self._left():
             verdicts[name] = trial.verdicts[name]
         kept = {*verdicts}
-        verdicts |= await self._checks()
+        if given is not None:
+            verdicts |= self._verdicts(given)
         warnings: list[WarningRaised] = []
         for verifier in self._judges():
             verdicts[verifier.name] = await self._judge(verifier, warnings)
         for person in self._people():
-            given = by_person(trial.requests[person.name], trial.reviews[person.name])
-            verdicts[person.name] = replace(given, weight=person.weight)
+            score = by_person(trial.requests[person.name], trial.reviews[person.name])
+            verdicts[person.name] = replace(score, weight=person.weight)
             kept.add(person.name)
         judged = [verdicts[name] for name in self._order() if name in verdicts]
         for verdict in judged:
@@ -95,20 +117,12 @@ class EpisodeRegrade:
             as_of_run=trial if self.context.planned.as_of_run else None,
         )
 
-    async def _checks(self) -> dict[str, VerifierScored | VerifierFailed]:
-        sources, hooks, episode = self._sources(), self.context.hooks, self.trial.episode
-        if not any(source.check is not None for source in sources):
-            return {}
-        assert hooks is not None
-        assert episode is not None
-        # Rewards are given anew, so that checks see those of the code that they come with.
-        bare = replace(episode, rewards=[])
-        given = await hooks.trial(sources, bare, None, hindsight=False)
+    def _verdicts(self, given: TrialGiven) -> dict[str, VerifierScored | VerifierFailed]:
         return {
             source.name: verdict_given(
                 source, given.checks[source.name], round(given.seconds[source.name], 6)
             )
-            for source in sources
+            for source in self._sources()
             if source.check is not None
         }
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import msgspec
 
-from ...events.kinds import RegradePlanned
+from ...events.kinds import RegradeFailed, RegradePlanned, RegradeScored
 from ...events.values import Text
-from ...projections.regrades import Graded, Verdict
+from ...projections.regrades import Graded, Verdict, graded_by, verdict_of
+from .plan import Refusal
+from .stored import StoredTrial
 
 
 class RegradeOpened(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,3 +45,37 @@ class Noted(msgspec.Struct, frozen=True, kw_only=True):
 
 RegradeReport: TypeAlias = RegradeOpened | TrialRegraded | Noted
 RegradeWatcher: TypeAlias = Callable[[RegradeReport], None]
+
+
+def answered_trial(
+    trial: StoredTrial, outcome: RegradeScored | RegradeFailed, notes: list[str]
+) -> TrialRegraded:
+    """What a regrade came to."""
+    graded = graded_by(outcome)
+    failed = outcome if isinstance(outcome, RegradeFailed) else None
+    return TrialRegraded(
+        trial=trial.trial,
+        task=trial.task,
+        original=trial.original,
+        new=graded,
+        verdict=verdict_of(trial.original, graded),
+        reason=None if failed is None else str(failed.error),
+        category=None if failed is None else failed.category,
+        notes=notes,
+        warnings=outcome.messages if isinstance(outcome, RegradeScored) else [],
+    )
+
+
+def refused_trial(
+    trial: StoredTrial, refused: Refusal | None, *, notes: Sequence[str] = ()
+) -> TrialRegraded:
+    """A trial that is not regraded; or, of a plan, without `refused`, that would be."""
+    return TrialRegraded(
+        trial=trial.trial,
+        task=trial.task,
+        original=trial.original,
+        verdict=None if refused is None else "not_regradable",
+        reason=refused.reason if refused else None,
+        category=refused.category if refused else None,
+        notes=list(notes),
+    )

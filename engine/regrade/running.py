@@ -4,45 +4,27 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from pathlib import Path
 
 import anyio
 import msgspec
 from anyio import to_thread
 
-from ...events.envelope import NewEvent, RecordedEvent
-from ...events.errors import (
-    BlobAltered,
-    BlobMissing,
-    EventInvalid,
-    LogCorrupt,
-    LogError,
-    VersionConflict,
-    said,
-)
+from ...events.errors import BlobAltered, BlobMissing, LogCorrupt, said
 from ...events.gathered import GatheredReads
-from ...events.kinds import (
-    RegradeFailed,
-    RegradeFinished,
-    RegradePlanned,
-    RegradeScored,
-    RegradeSkipped,
-    RegradeStarted,
-    TrialEvent,
-)
+from ...events.kinds import RegradeFinished, RegradePlanned, TrialEvent
 from ...events.log import BlobStore
-from ...events.values import BlobRef
 from ...projections.episode import episode_blobs
 from ...projections.errors import FilesUnwritable
-from ...projections.regrades import graded_by, verdict_of
+from ...projections.names import Names
+from ...projections.regrade_files import RegradeFiles
+from ...projections.regrades import Regrade
 from ...projections.source import JobSource, read_trial
-from ...projections.writer import JobFiles
 from ..errors import SandboxError
 from ..job.config import JobConfig
 from ..job.environment import unseal
 from ..job.episode_task import EpisodeTask
-from ..job.execution import log_fault
 from ..job.hooks import open_hooks
 from ..job.judges import open_judges
 from ..job.record import JobRecord
@@ -55,17 +37,17 @@ from ..reaper import reaper
 from ..redact import Redactor
 from ..redacting_log import redacting
 from ..scratch import scratch_folder, sweep
+from .answering import Answers
 from .context import Context
 from .episode import EpisodeRegrade
 from .plan import Refusal
 from .progress import Progress
-from .report import RegradeOpened, RegradeWatcher, TrialRegraded
+from .report import RegradeOpened, RegradeWatcher, TrialRegraded, answered_trial, refused_trial
 from .script import ScriptRegrade
 from .stored import StoredTrial, read_stored
+from .together import TOGETHER, Together, grouped
 
 SUMMARY = "regrade-summary.json"
-ATTEMPTS = 20
-"""Conflicts in a row after which something is wrong."""
 
 
 class RegradeResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,7 +89,6 @@ class Running:
             one.trial: one.slot.task for each in progress.state.executions.values() for one in each
         }
         self._episodes = {task.task for task in self.started.tasks if task.layout == "project"}
-        self._counts = {"regraded": 0, "failed": 0, "not_regradable": 0}
 
     async def run(self, watch: RegradeWatcher, concurrency: int) -> RegradeResult:
         """Regrade what has no answer yet, end the regrade, and write the files."""
@@ -117,20 +98,47 @@ class Running:
         unfinished = self.progress.unfinished
         resumed = unfinished is not None and unfinished.id == self.planned.regrade_id
         skipped = set(unfinished.skipped) if unfinished is not None and resumed else set[str]()
-        self._counts["not_regradable"] = len(skipped)
         left = [trial for trial in self.planned.trials if trial not in skipped]
         watch(RegradeOpened(planned=self.planned, resumed=resumed))
-        async with self._context(record) as context:
-            slots = anyio.CapacityLimiter(concurrency)
+        with closing(self._files()) as files:
+            async with self._context(record) as context:
+                answers = Answers(context, record, self._cause, len(skipped))
+                await self._regrade_all(context, answers, files, left, watch, concurrency)
+            await record.tell(
+                RegradeFinished(regrade_id=self.planned.regrade_id, **answers.counts),
+                cause=self._cause,
+            )
+            return await self._write_files(files)
 
-            async def one(trial: str) -> TrialRegraded | None:
-                return await self._one(context, record, trial, slots)
+    def _files(self) -> RegradeFiles:
+        """The files, as they will be when this regrade is finished, after those that are."""
+        this = Regrade(planned=self.planned, trials=Names(self.planned.trials), at="")
+        regrades = [*self.progress.regrades, this]
+        return RegradeFiles(self.services.log, self.job, self.folder, regrades)
 
-            await in_order(left, one, lambda told: None if told is None else watch(told))
-        await record.tell(
-            RegradeFinished(regrade_id=self.planned.regrade_id, **self._counts), cause=self._cause
-        )
-        return await self._write_files()
+    async def _regrade_all(
+        self,
+        context: Context,
+        answers: Answers,
+        files: RegradeFiles,
+        left: Sequence[str],
+        watch: RegradeWatcher,
+        concurrency: int,
+    ) -> None:
+        slots = anyio.CapacityLimiter(concurrency)
+        together = Together(context, answers, files, self._tasks)
+
+        async def some(trials: list[str]) -> list[TrialRegraded | None]:
+            if together.takes(trials[0]):
+                return await together.regrade(trials)
+            return [await self._one(context, answers, trial, slots) for trial in trials]
+
+        def tell(told: list[TrialRegraded | None]) -> None:
+            for one in told:
+                if one is not None:
+                    watch(one)
+
+        await in_order(list(grouped(left, together.takes, TOGETHER)), some, tell)
 
     async def look(self, watch: RegradeWatcher) -> None:
         """Tell of each trial what would be done with it."""
@@ -141,82 +149,55 @@ class Running:
                 found = await self._read(context, trial)
                 if isinstance(found, Refusal):
                     stored = StoredTrial(trial=trial, task=self._tasks[trial])
-                    return _told(stored, found)
+                    return refused_trial(stored, found)
                 work = self._work(context, found)
                 refused = await work.prepare(thorough=True)
-                return _told(found, refused, notes=work.notes)
+                return refused_trial(found, refused, notes=work.notes)
 
             await in_order(self.planned.trials, one, watch)
 
     async def _one(
-        self, context: Context, record: JobRecord, trial: str, slots: anyio.CapacityLimiter
+        self, context: Context, answers: Answers, trial: str, slots: anyio.CapacityLimiter
     ) -> TrialRegraded | None:
         """A trial's answer; None where the log has it already."""
         found = await self._read(context, trial)
         if isinstance(found, Refusal):
             stored = StoredTrial(trial=trial, task=self._tasks[trial])
-            return await self._skip(record, stored, found)
+            return await answers.skip(stored, found)
         earlier = found.answered.get(self.planned.regrade_id)
         if earlier is not None:
-            self._count(earlier)
+            answers.count(earlier)
             return None
         if self._tasks[trial] in self._episodes:
-            return await self._regrade(context, record, found)
+            return await self._regrade(context, answers, found)
         async with slots:
-            return await self._regrade(context, record, found)
+            return await self._regrade(context, answers, found)
 
     async def _regrade(
-        self, context: Context, record: JobRecord, found: StoredTrial
+        self, context: Context, answers: Answers, found: StoredTrial
     ) -> TrialRegraded:
         work = self._work(context, found)
         try:
             refused = await work.prepare()
             if refused is not None:
-                return await self._skip(record, found, refused)
-            started = self._started(context, found, work)
-            begun = context.ids.event_id()
-            at_once: list[TrialEvent] = [started]
+                return await answers.skip(found, refused)
+            first = answers.first(answers.started(work))
+            at_once = [first]
             if isinstance(work, ScriptRegrade):  # nothing is made before the log has it
-                await self._append(context, found, [(begun, started, self._cause)])
+                await answers.append(found, at_once)
                 at_once = []
-            outcome = await self._outcome(work)
+            outcome = await answers.outcome(work, work.run())
             if isinstance(outcome, Refusal):
-                return await self._skip(record, found, outcome)
+                return await answers.skip(found, outcome)
             replies = work.replies if isinstance(work, EpisodeRegrade) else []
-            events = [(begun, event, self._cause) for event in at_once]
             rest: list[TrialEvent] = [
-                *(msgspec.structs.replace(reply, applied=begun) for reply in replies), outcome
+                *(msgspec.structs.replace(reply, applied=first.id) for reply in replies), outcome
             ]  # fmt: skip
-            events += [(context.ids.event_id(), event, begun) for event in rest]
-            await self._append(context, found, events)
+            await answers.append(found, [*at_once, *answers.rest(first, rest)])
         finally:
             work.release()
-        self._count(outcome)
-        return _answered(found, outcome, work.notes)
-
-    async def _outcome(
-        self, work: ScriptRegrade | EpisodeRegrade
-    ) -> RegradeScored | RegradeFailed | Refusal:
-        """What comes of it; a fault of ours, or of the machine, ends this trial and no other."""
-        try:
-            return await work.run()
-        except EventInvalid as error:
-            return await self._fault(work, error)
-        except LogCorrupt as error:
-            return Refusal("trial_unreadable", str(error))
-        except LogError:
-            raise
-        except Exception as error:  # the others must go on
-            return await self._fault(work, error)
-
-    async def _fault(self, work: ScriptRegrade | EpisodeRegrade, error: Exception) -> RegradeFailed:
-        await log_fault(work.trial.trial, error)
-        return RegradeFailed(
-            regrade_id=self.planned.regrade_id,
-            error=f"{type(error).__name__}: {said(error)}",
-            category="host_failed" if isinstance(error, OSError) else "engine_fault",
-            infrastructure=True,
-        )
+        answers.count(outcome)
+        return answered_trial(found, outcome, work.notes)
 
     async def _read(self, context: Context, trial: str) -> StoredTrial | Refusal:
         """The trial as the log has it, with its episode where it is graded on that."""
@@ -225,8 +206,9 @@ class Running:
             events = await read_trial(context.reads, trial)
             blobs: dict[str, bytes] = {}
             if data is not None:
-                naming = [event for event in events if '"$blob"' in event.data]
-                blobs = {ref.blob: await context.log.blobs.get(ref) for ref in _blobs(naming)}
+                blobs = {
+                    ref.blob: await context.log.blobs.get(ref) for ref in episode_blobs(events)
+                }
             return read_stored(trial, events, data, blobs, finished=context.finished)
         except LogCorrupt as error:
             return Refusal("trial_unreadable", str(error))
@@ -239,54 +221,6 @@ class Running:
         if self._tasks[trial.trial] in self._episodes:
             return EpisodeRegrade(context, trial)
         return ScriptRegrade(context, trial)
-
-    def _started(
-        self, context: Context, trial: StoredTrial, work: ScriptRegrade | EpisodeRegrade
-    ) -> RegradeStarted:
-        digests = {task.task: task.digest for task in self.planned.tasks}
-        return RegradeStarted(
-            regrade_id=self.planned.regrade_id,
-            task_digest=digests[trial.task],
-            verifiers=work.verifiers,
-            sandbox=context.backend.name if isinstance(work, ScriptRegrade) else None,
-            image_digest=work.image_digest,
-            author=self.planned.author,
-            reason=self.planned.reason,
-            supersedes=trial.standing,
-            notes=work.notes,
-        )
-
-    async def _skip(self, record: JobRecord, trial: StoredTrial, refused: Refusal) -> TrialRegraded:
-        await record.tell(
-            RegradeSkipped(
-                regrade_id=self.planned.regrade_id, trial=trial.trial, reason=refused.reason,
-                category=refused.category,
-            ),
-            cause=self._cause,
-        )  # fmt: skip
-        self._counts["not_regradable"] += 1
-        return _told(trial, refused)
-
-    def _count(self, outcome: RegradeScored | RegradeFailed) -> None:
-        self._counts["failed" if isinstance(outcome, RegradeFailed) else "regraded"] += 1
-
-    async def _append(
-        self, context: Context, trial: StoredTrial, events: Sequence[tuple[str, TrialEvent, str]]
-    ) -> None:
-        """Append (id, event, cause), after whatever else was appended to the trial meanwhile."""
-        log, stream = context.log, f"trial/{trial.trial}"
-        new = [
-            NewEvent(id=id, at=context.clock.now(), payload=event, causation=cause or None)
-            for id, event, cause in events
-        ]
-        for _ in range(ATTEMPTS):
-            try:
-                trial.version = (await log.append(stream, trial.version, new)).version
-            except VersionConflict:
-                trial.version = (await log.head(stream)).version
-            else:
-                return
-        raise VersionConflict(stream, trial.version, -1)
 
     @asynccontextmanager
     async def _context(self, record: JobRecord | None) -> AsyncGenerator[Context]:
@@ -345,9 +279,8 @@ class Running:
         reason = "its task was gone when the regrade was planned"
         return {task: self._gone.get(task, reason) for task in needed - there}
 
-    async def _write_files(self) -> RegradeResult:
+    async def _write_files(self, files: RegradeFiles) -> RegradeResult:
         log = self.services.log
-        files = JobFiles(log, self.job, self.folder)
         problems: list[str] = []
         try:
             report = await files.write_regrades(self.planned.trials)
@@ -369,39 +302,3 @@ class Running:
 
 def _temporary() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="trialog-regrade-")
-
-
-def _blobs(events: Sequence[RecordedEvent]) -> list[BlobRef]:
-    return list({ref.blob: ref for ref in episode_blobs(events)}.values())
-
-
-def _answered(
-    trial: StoredTrial, outcome: RegradeScored | RegradeFailed, notes: list[str]
-) -> TrialRegraded:
-    graded = graded_by(outcome)
-    failed = outcome if isinstance(outcome, RegradeFailed) else None
-    return TrialRegraded(
-        trial=trial.trial,
-        task=trial.task,
-        original=trial.original,
-        new=graded,
-        verdict=verdict_of(trial.original, graded),
-        reason=None if failed is None else str(failed.error),
-        category=None if failed is None else failed.category,
-        notes=notes,
-        warnings=outcome.messages if isinstance(outcome, RegradeScored) else [],
-    )
-
-
-def _told(
-    trial: StoredTrial, refused: Refusal | None, *, notes: Sequence[str] = ()
-) -> TrialRegraded:
-    return TrialRegraded(
-        trial=trial.trial,
-        task=trial.task,
-        original=trial.original,
-        verdict=None if refused is None else "not_regradable",
-        reason=refused.reason if refused else None,
-        category=refused.category if refused else None,
-        notes=list(notes),
-    )

@@ -92,20 +92,52 @@ def read_stored(
     With `task` its episode is made, from `blobs` that `episode_blobs` names. `finished` are the
     regrades whose verdicts stand. Raises UnknownEvent and LogCorrupt for what can't be read.
     """
-    found = StoredTrial(trial=trial)
-    fold = None if task is None else EpisodeFold(trial, task)
-    bytes_of = blobs or {}
+    fold = StoredFold(trial, task, blobs, finished=finished)
     for event in events:
-        payload = decode_or_none(event)
+        fold.take(event, decode_or_none(event))
+    return fold.stored()
+
+
+class StoredFold:
+    """The same, event by event."""
+
+    def __init__(
+        self,
+        trial: str,
+        task: TaskData | None,
+        blobs: Mapping[str, bytes] | None = None,
+        *,
+        finished: Collection[str] = (),
+    ) -> None:
+        self._found = StoredTrial(trial=trial)
+        self._episode = None if task is None else EpisodeFold(trial, task)
+        self._blobs = blobs or {}
+        self._finished = finished
+
+    def take(self, event: RecordedEvent, payload: Event | None) -> None:
+        """One more event; without a payload, one that may be passed over."""
+        found = self._found
         found.version = event.version
         if payload is None:
-            continue
-        if fold is not None and found.outcome is None:
-            fold.feed(event.id, payload, bytes_of)
-        _take(found, event.id, payload, finished)
-    if fold is not None and found.world:
-        found.episode = fold.data(bytes_of)
-    return found
+            return
+        if self._episode is not None and found.outcome is None:
+            self._episode.feed(event.id, payload, self._blobs)
+        if type(payload) in _TAKEN:
+            _take(found, event.id, payload, self._finished)
+
+    def stored(self) -> StoredTrial:
+        """What was read."""
+        if self._episode is not None and self._found.world:
+            self._found.episode = self._episode.data(self._blobs)
+        return self._found
+
+
+_TAKEN = frozenset({
+    AgentFinished, ArtifactsSaved, EnvironmentReset, HumanReviewRequested, HumanReviewSubmitted,
+    JudgeSampled, RegradeFailed, RegradeScored, SandboxStarted, TrialErrored, TrialFinished,
+    TrialScored, TrialStarted, TrialUnscored, VerifierFailed, VerifierScored, WorkspaceSaved,
+})  # fmt: skip
+"""The kinds that `_take` knows; of most trials' events there are more of others."""
 
 
 def _take(found: StoredTrial, id: str, payload: Event, finished: Collection[str]) -> None:

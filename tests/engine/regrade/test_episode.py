@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from helpers.desk import JUDGE, PERSON, change, run_desk, write_desk
+from helpers.dying import DyingLog, died
 from helpers.judges import FakeClient, said
 from trialog.engine.errors import ConfigError
 from trialog.engine.hooks.pool import HookPool
@@ -22,9 +23,13 @@ from trialog.engine.job.services import Services
 from trialog.engine.people.decide import Submission, parse_scores
 from trialog.engine.people.submit import submit
 from trialog.engine.regrade.report import RegradeReport, TrialRegraded
-from trialog.engine.regrade.run import Wish, plan_regrade, regrade_job
+from trialog.engine.regrade.run import Wish, plan_regrade, regrade_job, resume_regrade
+from trialog.engine.regrade.together import grouped
 from trialog.engine.sandbox.none import NoSandboxes
 from trialog.events.clock import RandomIds, SystemClock
+from trialog.events.envelope import Appended, NewEvent, new_event
+from trialog.events.kinds import RegradeStarted, VerifierApplied
+from trialog.events.log import EventLog
 from trialog.events.open import open_log
 from trialog.projections.rebuild import check
 
@@ -291,6 +296,122 @@ def add_verifier(root: Path, code: str) -> None:
     (folder / "verify.py").write_text(code)
     task = root / "tasks/count/task.yaml"
     task.write_text(task.read_text().replace("  - exact\n", "  - exact\n  - second\n"))
+
+
+# Many trials at a time
+
+
+async def regrade_until(desk: Desk, appends: int, *, resume: bool = False) -> bool:
+    """Regrade in a process that dies after so many appends; whether it lived."""
+    async with desk.services() as services:
+        wish = Wish(tasks_root=desk.root)
+        dying = msgspec.structs.replace(services, log=DyingLog(services.log, appends))
+        try:
+            if resume:
+                await resume_regrade(dying, desk.job, lambda report: None)
+            else:
+                await regrade_job(dying, desk.job, wish, lambda report: None)
+        except BaseException as error:
+            if not died(error):
+                raise
+            return False
+        return True
+
+
+async def test_dead_at_every_append(desk: Desk) -> None:
+    """Killed after any append, a regrade of a group goes on to the same, with nothing twice.
+
+    Until it is finished, no file of it is there.
+    """
+    before = desk.originals()
+    change(desk.root, "score=1.0", "score=0.5")
+    for appends in range(1, 40):
+        for file in desk.jobs.rglob("regrade*.json"):
+            file.unlink()
+        lived = await regrade_until(desk, appends)
+        assert lived or not list(desk.jobs.rglob("regrade*.json"))
+        if not lived:
+            assert await regrade_until(desk, 1000, resume=True)
+        assert [one["new"]["reward"] for one in desk.regraded()] == [0.5] * 2
+        assert len(desk.regraded()[0]["history"]) == appends - 1
+        assert desk.originals() == before
+        async with desk.services() as services:
+            assert await check(services.log, desk.job, desk.jobs) == []
+        if lived:
+            break
+    else:
+        pytest.fail("the regrade never lived to its end")
+    assert appends > 3
+    assert await desk.kinds() == [["RegradeStarted", "RegradeScored"] * appends] * 2
+
+
+async def test_one_of_a_group_fails_alone(tmp_path: Path) -> None:
+    """A check that ends its process for one trial leaves the others their scores, in order."""
+    desk = Desk(write_desk(tmp_path / "desk"), tmp_path / "jobs")
+    await desk.run(5)
+    async with open_log(desk.jobs / "trialog.db", readonly=True) as log:
+        streams = await log.streams("trial/")
+        third = (await log.read(streams[2]))[4].id
+    change(
+        desk.root, "value = episode",
+        f"""if any(step.event_id == {third!r} for step in episode.trajectory):
+        __import__("os")._exit(3)
+    value = episode""",
+    )  # fmt: skip
+    told: list[RegradeReport] = []
+    async with desk.services() as services:
+        await regrade_job(services, desk.job, Wish(), told.append)
+        assert await check(services.log, desk.job, desk.jobs) == []
+    trials = [one for one in told if isinstance(one, TrialRegraded)]
+    assert [one.verdict for one in trials] == [
+        "unchanged", "unchanged", "failed", "unchanged", "unchanged",
+    ]  # fmt: skip
+    assert "ended the process" in str(trials[2].reason)
+    assert [f"trial/{one.trial}" for one in trials] == streams
+
+
+class Hasty:
+    """A log in which somebody appends to each trial right before its answer comes."""
+
+    def __init__(self, log: EventLog) -> None:
+        self._log = log
+        self._seen = set[str]()
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._log, name)
+
+    def append(
+        self, stream: str, expected_version: int, events: Sequence[NewEvent]
+    ) -> Awaitable[Appended]:
+        """Append, behind another's event where none came between yet."""
+        if type(events[0].payload) is RegradeStarted and stream not in self._seen:
+            self._seen.add(stream)
+            label = VerifierApplied(
+                verifier="v", verifier_kind="deterministic", version="1", digest="d"
+            )
+            new = new_event(label, SystemClock(), RandomIds())
+            self._log.append(stream, expected_version, [new])
+        return self._log.append(stream, expected_version, events)
+
+
+async def test_others_append_meanwhile(desk: Desk) -> None:
+    """An answer comes after whatever else was appended, and the files are as the log has it."""
+    async with desk.services() as services:
+        hasty = msgspec.structs.replace(services, log=Hasty(services.log))
+        done = await regrade_job(hasty, desk.job, Wish(), lambda report: None)
+        assert await check(services.log, desk.job, desk.jobs) == []
+    assert msgspec.json.decode(done.summary)["counts"]["regraded"] == 2
+    (kinds, _) = await desk.kinds()
+    assert kinds[-2:] == ["RegradeStarted", "RegradeScored"]
+    assert kinds[0] == "VerifierApplied"
+
+
+def test_neighbours_are_taken_together() -> None:
+    """In their order; what can't be taken together is alone."""
+    trials = ["a1", "a2", "b1", "a3", "a4", "a5", "a6"]
+    found = list(grouped(trials, lambda trial: trial[0] == "a", 3))
+    assert found == [["a1", "a2"], ["b1"], ["a3", "a4", "a5"], ["a6"]]
+    assert list(grouped([], lambda trial: True, 3)) == []
 
 
 SECOND = """
