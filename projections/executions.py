@@ -155,6 +155,11 @@ class Executions:
         if (number := self.names.number(trial)) is not None:
             self._abandoned[number] = True
 
+    def abandoned(self, trial: str) -> bool:
+        """Whether an execution was given up."""
+        number = self.names.number(trial)
+        return number is not None and bool(self._abandoned[number])
+
     def know(self, trial: str, view: TrialView) -> None:
         """Keep what is known of an execution now, in the place of what was."""
         number = self._number(trial)

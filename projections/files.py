@@ -72,8 +72,8 @@ class Files(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     copies: list[Copy] = []
     problems: list[Problem] = []
     due: bool = True
-    """They are all there by now: the execution is over, or waits for a person. Before that some
-    may still be missing, or older."""
+    """They are all there by now: the execution is over, was given up, or waits for a person. Before
+    that some may still be missing, or older."""
 
 
 def _optional(found: msgspec.Struct | None) -> bytes | None:

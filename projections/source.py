@@ -6,6 +6,7 @@ from collections.abc import Collection, Container, Sequence
 from functools import partial
 
 from anyio import to_thread
+from msgspec.structs import replace
 
 from ..events.checking import ChainCheck, check_chain
 from ..events.codec import decode
@@ -154,7 +155,8 @@ class JobSource:
         if view is None:
             return None
         self.keep(trial, view, events)
-        return await files_of(self._log.blobs, view, self.regrades)
+        files = await files_of(self._log.blobs, view, self.regrades)
+        return replace(files, due=True) if self._summary.abandoned(trial) else files
 
     async def events(self, trial: str) -> list[RecordedEvent] | LogCorrupt:
         """An execution's events, or why they can't be had; for `folded`, then `keep`."""

@@ -143,6 +143,10 @@ class SummaryFold:
         """Those that are not known to have finished."""
         return self._executions.open
 
+    def abandoned(self, trial: str) -> bool:
+        """Whether an execution was given up: nothing more comes of it."""
+        return self._executions.abandoned(trial)
+
     @property
     def blocked(self) -> LogCorrupt | None:
         """The event that the summary can't be read past."""

@@ -21,6 +21,7 @@ from .load import JobPlan
 from .plan import Execution, PlannedSlot, forget, plan_slot, retried
 from .record import JobRecord
 from .report import Progress, TrialEnded
+from .results import write_given_up
 from .slot import AgentSlot
 from .state import slot_key
 
@@ -122,10 +123,12 @@ class Driver:
             continues=last.scheduled.trial if last else None,
             reason=planned.reason if last else None,
         )
-        events: list[TrialScheduled | TrialAbandoned] = []
         if last and last.state.stage is not Stage.FINISHED and not last.abandoned:
-            events.append(TrialAbandoned(trial=last.scheduled.trial, reason=planned.reason))
-        await self._record.tell(*events, scheduled)
+            cut_off = last.scheduled.trial
+            await self._record.tell(TrialAbandoned(trial=cut_off, reason=planned.reason), scheduled)
+            await write_given_up(self._files, cut_off, self.context.watch)
+        else:
+            await self._record.tell(scheduled)
         before.append(Execution(scheduled=scheduled, state=TrialState()))
         return scheduled
 

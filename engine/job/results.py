@@ -29,22 +29,35 @@ class JobResult(msgspec.Struct, frozen=True, kw_only=True):
 async def write_missing(
     files: JobFiles, folder: Path, executions: Mapping[str, list[Execution]], watch: Watcher
 ) -> None:
-    """Write the files of finished trials that have none: their engine died before it could."""
-    finished = [
-        e.scheduled.trial
+    """Write the files of executions that are over and lack them: their engine died before it could,
+    or with them."""
+    over = {
+        e.scheduled.trial: "result.json" if e.state.stage is Stage.FINISHED else "trajectory.json"
         for tries in executions.values()
         for e in tries
-        if e.state.stage is Stage.FINISHED
-    ]
+        if e.state.stage is Stage.FINISHED or e.abandoned
+    }
     try:
-        for trial in await to_thread.run_sync(_without_result, folder, finished):
+        for trial in await to_thread.run_sync(_without_last, folder, over):
             await files.write_trial(trial)
     except FilesUnwritable as error:
         watch(Notice(level="error", message=str(error)))
 
 
-def _without_result(folder: Path, trials: list[str]) -> list[str]:
-    return [trial for trial in trials if not (folder / trial / "result.json").exists()]
+def _without_last(folder: Path, last: Mapping[str, str]) -> list[str]:
+    """Trials that lack the file that is written last."""
+    return [trial for trial, name in last.items() if not (folder / trial / name).exists()]
+
+
+async def write_given_up(files: JobFiles, trial: str, watch: Watcher) -> None:
+    """Write the files of an execution that was cut off: nothing more comes of it."""
+    try:
+        report = await files.write_trial(trial)
+    except FilesUnwritable as error:
+        watch(Notice(level="error", message=str(error)))
+        return
+    for problem in report.problems:
+        watch(Notice(level="error", message=str(problem)))
 
 
 async def write_summary(files: JobFiles, folder: Path, watch: Watcher) -> dict[str, Any]:

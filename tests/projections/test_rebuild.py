@@ -40,6 +40,7 @@ from trialog.events.kinds import (
     HumanReviewRequested,
     HumanReviewSubmitted,
     JobFinished,
+    TrialAbandoned,
     TrialFinished,
     TrialStarted,
     VerifierApplied,
@@ -329,6 +330,21 @@ async def test_a_trial_in_flight_is_not_judged(log: MemoryLog, tmp_path: Path) -
     assert {"summary.json", *(f"{THREE}/{name}" for name in (
         "steps.jsonl", "trajectory.json", "result.json",
     ))} == {difference.path for difference in await check(log, "j", tmp_path)}  # fmt: skip
+
+
+async def test_a_trial_that_was_given_up_is_judged(log: MemoryLog, tmp_path: Path) -> None:
+    """Nothing more comes of an execution that a resume gave up: what lacks of it is named."""
+    await rebuild(log, "j", tmp_path)
+    shutil.rmtree(tmp_path / "j" / THREE)
+    assert [] == await check(log, "j", tmp_path)
+
+    await append(log, "job/j", TrialAbandoned(trial=THREE, reason="cut off"))
+
+    found = await check(log, "j", tmp_path)
+    names = ("steps.jsonl", "rewards.jsonl", "trajectory.json")
+    assert [f"missing: {THREE}/{name}" for name in names] == list(map(str, found))
+    assert 3 == (await rebuild(log, "j", tmp_path)).written
+    assert [] == await check(log, "j", tmp_path)
 
 
 async def test_a_link_in_the_way_differs(log: MemoryLog, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import anyio
@@ -20,6 +21,7 @@ from trialog.events.codec import decode
 from trialog.events.errors import LogPoisoned
 from trialog.events.log import EventLog
 from trialog.events.open import memory_log
+from trialog.projections.rebuild import check, rebuild
 
 CONFIG = JobConfig(tasks=["t"], agents=["oracle"], concurrency=1, verifiers=1)
 
@@ -50,6 +52,7 @@ async def verdicts(log: EventLog) -> list[str]:
 
 async def test_dead_at_every_append(tmp_path: Path) -> None:
     """Wherever the engine dies, a resume ends with every slot scored once, nothing done twice."""
+    seen = 0
     for appends in range(1, 100):
         folder = tmp_path / str(appends)
         backend = FakeBackend()
@@ -67,11 +70,22 @@ async def test_dead_at_every_append(tmp_path: Path) -> None:
             assert backend.agents_run() - agents <= 2 - len(before)
             folders = [f for f in result.folder.iterdir() if (f / "result.json").exists()]
             assert len(folders) == 2
+            # Also of an execution that was cut off and given up, the files are those of a rebuild.
+            assert [] == await check(log, result.job, folder)
+            assert 0 == (await rebuild(log, result.job, folder)).written
+            given_up = [f for f in result.folder.iterdir() if f.is_dir() and f not in folders]
+            for lost in given_up:
+                shutil.rmtree(lost)
+                assert await check(log, result.job, folder)
+            await resume_job(services(log, backend, folder), result.job, Watched())
+            assert [] == await check(log, result.job, folder)
+            seen |= len(given_up)
         if lived:
             break
     else:
         pytest.fail("the job never lived to its end")
     assert appends > 15
+    assert seen
 
 
 async def test_a_young_resume_hides_nothing(tmp_path: Path) -> None:
