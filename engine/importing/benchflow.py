@@ -5,18 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from ...events.kinds import ActionTaken, AgentFailed, AgentFinished, AgentMessage, AgentStarted
+from ...events.kinds import ActionTaken, AgentMessage, AgentStarted
 from ...events.kinds.parts import Usage
 from .fields import Fields, RecordsError, parse_object
-from .graded import ERROR, Phase, tell_artifacts, tell_or_warn, tell_verdict
+from .graded import (
+    ERROR,
+    RESULT,
+    Limit,
+    Phase,
+    ended_result,
+    tell_artifacts,
+    tell_failed,
+    tell_finished,
+    tell_or_warn,
+    tell_verdict,
+)
 from .records import JobRead, Records, Story, TrialRead, objects
 
-RESULT = "result.json"
 CONFIG = "config.json"
 SUMMARY = "summary.json"
 TRAJECTORY = "trajectory/acp_trajectory.jsonl"
 TOOLS = "tools"
-_TIMEOUTS = ("agent_timeout_info", "idle_timeout_info")
+_TIMEOUTS: tuple[tuple[str, Limit], ...] = (
+    ("agent_timeout_info", "agent_timeout"), ("idle_timeout_info", "idle_timeout"),
+)  # fmt: skip
 _UNSEEN = "unavailable"
 """Of usage that nobody measured: the zeros beside it are none."""
 
@@ -54,14 +66,7 @@ class BenchflowReader:
 
     def trial(self, key: str, seed: str) -> TrialRead:
         """One rollout. Raises RecordsError for a folder without a usable `result.json`."""
-        file = f"{key}/{RESULT}"
-        if file not in self._records.refs:
-            raise RecordsError(
-                "is not there: the rollout has not ended, or its engine died; import the job "
-                "again when it has",
-                file=file,
-            )
-        result = parse_object(self._records.read(file), file)
+        result = ended_result(self._records, key, "rollout")
         if (purpose := result.text("purpose")) not in (None, "task"):
             raise result.error("purpose", f"this is a {purpose}'s run and no trial of a task")
         return _Rollout(self._records, key, result, seed).read()
@@ -87,7 +92,12 @@ class _Rollout:
         error = result.text("error")
         timing = result.table("timing")
         graded = rewards is not None or failed is not None
-        self._agent(error, graded, timing.number("agent_execution"))
+        worked = timing.number("agent_execution")
+        if error is not None and not graded:
+            tell_failed(story, error, worked)
+        else:
+            usage = _usage(result.table("agent_result"))
+            tell_finished(story, error, self._limit(), worked, usage)
         tell_artifacts(self._records, self._key, story)
         took = timing.number("verifier")
         if graded:
@@ -106,25 +116,9 @@ class _Rollout:
             data=result.rest(),
         )
 
-    def _agent(self, error: str | None, graded: bool, took: float | None) -> None:
-        if error is not None and not graded:
-            self.story.tell(
-                AgentFailed(error=error, category=ERROR, duration=took or 0.0, untimed=took is None)
-            )
-            return
-        late = next((name for name in _TIMEOUTS if self._result.raw(name)), None)
-        idle = late == "idle_timeout_info"
-        self.story.tell(
-            AgentFinished(
-                ended_by="idle_timeout" if idle else "agent_timeout" if late
-                else "done" if error is None else "agent_exit",
-                error=error,
-                error_category=None if error is None else ERROR,
-                duration=took or 0.0,
-                untimed=took is None,
-                reported_usage=_usage(self._result.table("agent_result")),
-            )
-        )  # fmt: skip
+    def _limit(self) -> Limit | None:
+        """The limit that stopped the agent, if one did."""
+        return next((how for name, how in _TIMEOUTS if self._result.raw(name)), None)
 
     def _trajectory(self, file: str, story: Story) -> None:
         """What the agent said over its protocol; a user's message begins a turn."""

@@ -4,19 +4,23 @@ reward files, artifacts, and a trajectory that may be damaged."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from ...events.kinds import (
+    AgentFailed,
+    AgentFinished,
     ArtifactsSaved,
     VerifierFailed,
     VerifierScored,
     VerifierStarted,
     WarningRaised,
 )
+from ...events.kinds.parts import Usage
 from ...events.kinds.trial import Artifact
-from .fields import RecordsError, finite
+from .fields import Fields, RecordsError, finite, parse_object
 from .records import Records, Story
 
+RESULT = "result.json"
 SCRIPT = "tests/test.sh"
 """What its verifier is called: the script that grades."""
 STDOUT = "verifier/test-stdout.txt"
@@ -24,6 +28,10 @@ ERROR = "imported_error"
 UNSCORED = "imported_unscored"
 _MODES: dict[str, Literal["shared", "separate"]] = {"shared": "shared", "separate": "separate"}
 _REWARDS = ("verifier/reward.txt", "verifier/reward.json", "verifier/reward-details.json")
+
+
+Limit: TypeAlias = Literal["agent_timeout", "idle_timeout"]
+"""What stopped an agent that was still at work."""
 
 
 class Phase(NamedTuple):
@@ -43,6 +51,43 @@ def tell_or_warn(story: Story, path: str, tell: Callable[[Story], object]) -> No
         story.tell(WarningRaised(code="imported_unreadable", message=str(error), path=path))
         return
     tell(story)
+
+
+def ended_result(records: Records, key: str, what: str) -> Fields:
+    """The `result.json` of a trial's folder. Raises RecordsError where there is none."""
+    file = f"{key}/{RESULT}"
+    if file not in records.refs:
+        raise RecordsError(
+            f"is not there: the {what} has not ended, or its engine died; import the job again "
+            "when it has",
+            file=file,
+        )
+    return parse_object(records.read(file), file)
+
+
+def tell_failed(story: Story, error: str, took: float | None, at: str | None = None) -> None:
+    """The agent failed after so many seconds, and nothing graded its work."""
+    story.tell(
+        AgentFailed(error=error, category=ERROR, duration=took or 0.0, untimed=took is None), at
+    )
+
+
+def tell_finished(
+    story: Story, error: str | None, stopped_by: Limit | None, took: float | None,
+    usage: Usage | None, at: str | None = None,
+) -> None:  # fmt: skip
+    """The agent ended after so many seconds and left work; `error` is what it fell over, if so."""
+    story.tell(
+        AgentFinished(
+            ended_by=stopped_by or ("done" if error is None else "agent_exit"),
+            error=error,
+            error_category=None if error is None else ERROR,
+            duration=took or 0.0,
+            untimed=took is None,
+            reported_usage=usage,
+        ),
+        at,
+    )
 
 
 def tell_artifacts(records: Records, key: str, story: Story) -> None:

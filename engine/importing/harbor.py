@@ -5,14 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...events.kinds import AgentFailed, AgentFinished, AgentStarted
+from ...events.kinds import AgentStarted
 from ...events.kinds.parts import Usage
 from .atif import tell_trajectory
 from .fields import Fields, RecordsError, parse_object, seconds_between
-from .graded import ERROR, Phase, tell_artifacts, tell_or_warn, tell_verdict
+from .graded import (
+    ERROR,
+    RESULT,
+    Phase,
+    ended_result,
+    tell_artifacts,
+    tell_failed,
+    tell_finished,
+    tell_or_warn,
+    tell_verdict,
+)
 from .records import JobRead, Records, Story, TrialRead
 
-RESULT = "result.json"
 CONFIG = "config.json"
 TRAJECTORY = "agent/trajectory.json"
 _AGENT_DEADLINE = "AgentTimeoutError"
@@ -59,14 +68,7 @@ class HarborReader:
 
     def trial(self, key: str, seed: str) -> TrialRead:
         """One trial. Raises RecordsError for a folder without a usable `result.json`."""
-        file = f"{key}/{RESULT}"
-        if file not in self._records.refs:
-            raise RecordsError(
-                "is not there: the trial has not ended, or its engine died; import the job again "
-                "when it has",
-                file=file,
-            )
-        result = parse_object(self._records.read(file), file)
+        result = ended_result(self._records, key, "trial")
         if (schema := result.whole("schema_version")) not in (None, 1):
             raise result.error("schema_version", f"expected 1, found {schema}")
         return _Trial(self._records, key, result, seed).read()
@@ -101,7 +103,13 @@ class _Trial:
         exception = result.table("exception_info")
         error = _error(exception)
         rewards = result.table("verifier_result").raw("rewards")
-        self._agent(exception, error, rewards is not None, began, ended)
+        took = seconds_between(began, ended)
+        if error is not None and rewards is None:
+            tell_failed(story, error, took, ended)
+        else:
+            late = exception.text("exception_type") == _AGENT_DEADLINE
+            usage = _usage(result.table("agent_result"))
+            tell_finished(story, error, "agent_timeout" if late else None, took, usage, ended)
         tell_artifacts(self._records, self._key, story)
         self._verdict(rewards)
         cancelled = exception.text("exception_type") == _CANCELLED and rewards is None
@@ -125,33 +133,6 @@ class _Trial:
                 TRAJECTORY,
                 lambda story: tell_trajectory(parse_object(self._records.read(file), file), story),
             )
-
-    def _agent(
-        self, exception: Fields, error: str | None, graded: bool, began: str | None,
-        ended: str | None,
-    ) -> None:  # fmt: skip
-        context = self._result.table("agent_result")
-        took = seconds_between(began, ended)
-        if error is not None and not graded:
-            self.story.tell(
-                AgentFailed(
-                    error=error, category=ERROR, duration=took or 0.0, untimed=took is None
-                ),
-                ended,
-            )
-            return
-        deadline = exception.text("exception_type") == _AGENT_DEADLINE
-        self.story.tell(
-            AgentFinished(
-                ended_by="agent_timeout" if deadline else "done" if error is None else "agent_exit",
-                error=error,
-                error_category=None if error is None else ERROR,
-                duration=took or 0.0,
-                untimed=took is None,
-                reported_usage=_usage(context),
-            ),
-            ended,
-        )
 
     def _verdict(self, rewards: Any) -> None:
         phase = self._result.table("verifier")

@@ -12,10 +12,16 @@ from typing import Any, NamedTuple, Protocol
 
 import pytest
 
+from helpers.judges import Endpoint
 from helpers.reviewing import MakeReviewer, make_reviewer
 from helpers.terminal import Shell
 
 TRIALOG = Path(sys.executable).parent / "trialog"
+
+
+def read(file: Path) -> Any:
+    """A file's JSON."""
+    return json.loads(file.read_bytes())
 
 
 class Ran(NamedTuple):
@@ -159,6 +165,15 @@ def make_task(user: User) -> MakeTask:
         return task
 
     return make
+
+
+@pytest.fixture
+def endpoint(user: User) -> Iterator[Endpoint]:
+    """A model's endpoint over HTTP, which the user's environment names."""
+    made = Endpoint()
+    user.env |= made.environ
+    yield made
+    made.close()
 
 
 @pytest.fixture

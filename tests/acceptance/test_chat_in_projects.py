@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,15 +10,6 @@ import pytest
 from acceptance.conftest import MakeTask, User
 from helpers.judges import Endpoint, completion, refused
 from helpers.models import calling, shell
-
-
-@pytest.fixture
-def endpoint(user: User) -> Iterator[Endpoint]:
-    """The endpoint that the user's environment names."""
-    made = Endpoint()
-    user.env |= made.environ
-    yield made
-    made.close()
 
 
 def ran(user: User, *words: object) -> Any:

@@ -2,33 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
-
 import pytest
 
-from acceptance.conftest import MakeTask, User
+from acceptance.conftest import MakeTask, User, read
 from helpers.judges import Endpoint, completion
 from helpers.models import shell
 from helpers.terminal import marker, name_of, running, until
 
 pytestmark = pytest.mark.bubblewrap
-
-
-@pytest.fixture
-def endpoint(user: User) -> Iterator[Endpoint]:
-    """The endpoint that the user's environment names."""
-    made = Endpoint()
-    user.env |= made.environ
-    yield made
-    made.close()
-
-
-def read(file: Path) -> Any:
-    """A file's JSON."""
-    return json.loads(file.read_bytes())
 
 
 def test_a_job_runs_again_from_its_record(

@@ -3,33 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from acceptance.conftest import MakeTask, User
+from acceptance.conftest import MakeTask, User, read
 from helpers.judges import Answer, Endpoint, Request, completion
 from helpers.models import shell
 from helpers.obedient import ORDER, ORDERS, fences, obeys
 from helpers.reviewing import MakeReviewer, review
 
 pytestmark = pytest.mark.bubblewrap
-
-
-@pytest.fixture
-def endpoint(user: User) -> Iterator[Endpoint]:
-    """The endpoint that the user's environment names."""
-    made = Endpoint()
-    user.env |= made.environ
-    yield made
-    made.close()
-
-
-def read(file: Path) -> Any:
-    """A file's JSON."""
-    return json.loads(file.read_bytes())
 
 
 ANSWER = {

@@ -116,10 +116,16 @@ def ungraded(result: dict[str, Any]) -> None:
 
 
 def test_an_error_without_a_grade() -> None:
-    """The trial is errored with Harbor's exception."""
-    read = trial(FALLEN, ungraded)
+    """The trial is errored with Harbor's exception; what its agent had used until then is kept."""
+
+    def used(result: dict[str, Any]) -> None:
+        ungraded(result)
+        result["agent_result"] = {"n_input_tokens": 7}
+
+    read = trial(FALLEN, used)
     assert one(read, AgentFailed).error == "RuntimeError: the agent fell over"
     assert one(read, TrialErrored).category == "imported_error"
+    assert read.data["agent_result"] == {"n_input_tokens": 7}
 
 
 def test_a_trial_that_was_cancelled() -> None:
