@@ -20,6 +20,7 @@ from .engine.console.words import (
     AgentEnv,
     AsOf,
     CallModels,
+    DefaultNetwork,
     EnvFile,
     ExportFormat,
     Follow,
@@ -218,6 +219,7 @@ def run(
             metavar="MODEL", help="A further model that agents in sandboxes may call. Repeatable."
         ),
     ] = None,
+    default_network: DefaultNetwork = None,
     install_network: Annotated[
         bool | None,
         typer.Option(
@@ -298,6 +300,7 @@ def run(
         "max_cost": max_cost, "prices": read_prices(prices) if prices else None,
         "model_gateway": model_gateway and model_gateway.value, "also_models": also_model,
         "replay_models": replay_models, "install_network": install_network,
+        "default_network": default_network,
     }  # fmt: skip
     return _await(
         run_trials, _request(json, verbose, log, jobs_dir), tasks or [], given,
@@ -573,6 +576,7 @@ def check(
     sandbox: Sandbox = SandboxName.auto,
     image: Image = None,
     verifier_sandbox: VerifierSandbox = None,
+    default_network: DefaultNetwork = None,
     env_file: EnvFile = None,
     verifier_env: VerifierEnv = None,
     json: Json = False,
@@ -583,8 +587,8 @@ def check(
 
     return _await(
         check_task, _request(json, verbose), task, sandbox=sandbox.value, image=image,
-        verifier_sandbox=verifier_sandbox and verifier_sandbox.value, env_file=env_file,
-        verifier_env=verifier_env or [],
+        verifier_sandbox=verifier_sandbox and verifier_sandbox.value,
+        default_network=bool(default_network), env_file=env_file, verifier_env=verifier_env or [],
     )  # fmt: skip
 
 

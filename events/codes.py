@@ -117,6 +117,10 @@ WARNINGS: dict[str, Code] = {
         "The verifier's folder has a verifier.md, which is not read.",
         "See that test.sh alone gives the score that is meant.",
     ),
+    "task_network_unsaid": Code(
+        "The test fetches something, and the task does not say whether it has a network.",
+        "Run it with --default-network, or set allow_internet in the task.",
+    ),
     "task_no_solution": Code(
         "The folder of the reference solution has no solve.sh.",
         "Add one, so that the oracle agent can show that the task can be done.",

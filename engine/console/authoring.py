@@ -16,6 +16,7 @@ from ...events.log import EventLog
 from ..job.api import run_job
 from ..job.config import JobConfig
 from ..job.report import Notice, Report, TrialEnded
+from ..job.tasks import configured
 from ..sandbox.choose import choose
 from ..tasks.check import advise
 from ..tasks.failed_setup import failed_setup
@@ -69,12 +70,22 @@ async def check_task(
     sandbox: str,
     image: str | None,
     verifier_sandbox: Literal["shared", "separate"] | None,
+    default_network: bool,
     env_file: Path | None,
     verifier_env: Sequence[str],
 ) -> int:
     """``trialog check``; gives the exit code."""
     terminal = request.terminal
     task = await to_thread.run_sync(load_task, Path(request.here, path))
+    config = JobConfig(
+        tasks=[path],
+        agents=["oracle", "nop"],
+        sandbox=cast("Literal['auto', 'docker', 'bubblewrap']", sandbox),
+        image=image or request.environ.get("TRIALOG_IMAGE") or None,
+        verifier_sandbox=verifier_sandbox,
+        default_network=default_network,
+    )
+    task = configured(task, config)
     advice = [*task.warnings, *await to_thread.run_sync(advise, task)]
     for warning in () if terminal.json else advice:
         terminal.line(f"advice ({warning.code}): {escaped(warning.message)}")
@@ -85,13 +96,6 @@ async def check_task(
             "it can be solved\nhint: write solve.sh into oracle/ or solution/"
         )
     else:
-        config = JobConfig(
-            tasks=[path],
-            agents=["oracle", "nop"],
-            sandbox=cast("Literal['auto', 'docker', 'bubblewrap']", sandbox),
-            image=image or request.environ.get("TRIALOG_IMAGE") or None,
-            verifier_sandbox=verifier_sandbox,
-        )
         variables = partial(
             read_variables, request.environ, env_file=env_file, verifier_env=verifier_env
         )

@@ -12,6 +12,7 @@ __all__ = (
     "AgentEnv",
     "AsOf",
     "CallModels",
+    "DefaultNetwork",
     "EnvFile",
     "ExportFormat",
     "Follow",
@@ -167,6 +168,12 @@ Secret = Annotated[
     ),
 ]
 Sandbox = Annotated[SandboxName, typer.Option(help="Where trials run.")]
+DefaultNetwork = Annotated[
+    bool | None,
+    typer.Option(
+        "--default-network", help="Give a network to tasks that don't say whether they have one."
+    ),
+]
 VerifierSandbox = Annotated[
     VerifierSandboxName | None,
     typer.Option(help="Where tests run: the agent's sandbox, or one of their own. [as tasks say]"),

@@ -73,6 +73,8 @@ class JobConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Models beside its own that an agent in a sandbox may call."""
     model_timeout_sec: float = 600.0
     """For one call to a model, tries and waits included."""
+    default_network: bool = False
+    """Tasks that don't say whether they have a network have one."""
     install_network: bool = False
     """An agent that needs a network to be installed has one then, where its task has none."""
     agent_env: dict[str, str] = {}

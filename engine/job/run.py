@@ -43,7 +43,7 @@ from .results import JobResult, write_missing, write_summary
 from .services import Services
 from .session import Session
 from .state import JobState, slots
-from .tasks import take
+from .tasks import configured, take
 from .versions import versions
 
 
@@ -60,7 +60,7 @@ async def run_job(
     `agents` are the configuration's, where the caller has loaded them already.
     """
     config = spelled_alike(config)
-    scripted = [task for task in tasks if not isinstance(task, EpisodeTask)]
+    scripted = [configured(task, config) for task in tasks if not isinstance(task, EpisodeTask)]
     episodes = [task for task in tasks if isinstance(task, EpisodeTask)]
     refuse_unsupported(
         config, scripted,

@@ -16,7 +16,7 @@ from ...events.kinds.job import TaskSnapshot
 from ...events.log import BlobStore
 from ..errors import ImageError, TaskError
 from ..sandbox.protocol import Image, ImageRequest, Mount, SandboxBackend
-from ..tasks.load import load_task
+from ..tasks.load import NETWORK_UNSAID, load_task
 from ..tasks.model import Task
 from ..tasks.snapshot import pack, unpack, verifier_files
 from .config import JobConfig
@@ -42,6 +42,18 @@ async def _take(task: Task | EpisodeTask, blobs: BlobStore) -> TaskSnapshot:
         snapshot=await blobs.put(packed),
         environment_digest=task.environment_digest,
         files=await to_thread.run_sync(verifier_files, task),
+    )
+
+
+def configured(task: Task, config: JobConfig) -> Task:
+    """A task as the job runs it: one that says nothing of a network has what the job says."""
+    settings = task.settings
+    if not config.default_network or settings.sandbox.network_said:
+        return task
+    return replace(
+        task,
+        settings=replace(settings, sandbox=replace(settings.sandbox, network=True)),
+        warnings=[warning for warning in task.warnings if warning.code != NETWORK_UNSAID],
     )
 
 
@@ -186,7 +198,7 @@ async def open_tasks(
             continue
         task = await to_thread.run_sync(_unpack, data, folder / str(number), snapshot)
         opened[snapshot.task] = TaskInJob(
-            snapshot, task, backend=backend, config=config,
+            snapshot, configured(task, config), backend=backend, config=config,
             image_digest=(images or {}).get(snapshot.task),
         )  # fmt: skip
     return opened

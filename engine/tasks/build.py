@@ -71,7 +71,7 @@ def find_build(
     warnings.append(
         TaskWarning(
             "task_context_root",
-            f"{name}: the Dockerfile copies {from_root[0]!r}, which is not in environment/ but at "
+            f"the Dockerfile copies {from_root[0]!r}, which is not in environment/ but at "
             "the task's root, so the root is the build context",
         )
     )

@@ -5,47 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from ..verifier.protected.asking import asked_by
 from .files import Bounds, Entry, chunks, read_text, walk
-from .load import raw_settings
 from .model import Task, TaskWarning
+from .raw import raw_settings
 from .reader import as_table
 from .scripts import interpreter, is_crlf, shell_of
+from .shell import COMMAND, INTO_SHELL, LOCAL_SCRIPT, Line, fetched, shell_lines
 
-_COMMAND = (
-    r"(?:^|[;&|({`!]|\b(?:if|then|else|elif|do|while|until|exec|time|sudo|nohup)\s|"
-    r"\btimeout\s+(?:-\S+\s+)*\S+\s)\s*(?:[A-Za-z_]\w*=\S*\s+)*"
-)
-"""Where in a line a command begins."""
-
-_PYTHON = re.compile(_COMMAND + r"(?:\S*/)?python(?:3(?:\.\d+)?)?((?:\s+-[-A-Za-z]+)*)(?=\s|$|<)")
-_PYTEST = re.compile(_COMMAND + r"(?:\S*/)?(?:python\S*\s+(?:-\S+\s+)*-m\s+)?(?:pytest|py\.test)\b")
-_INSTALL = re.compile(
-    _COMMAND + r"(?:\S*/)?((?:apt-get|apt|apk|dnf|yum)\s+(?:-\S+\s+)*(?:update|install|add)"
-    r"|(?:python\S*\s+-m\s+)?pip3?\s+(?:-\S+\s+)*install|uvx|uv\s+(?:pip|run|tool|sync|add)"
-    r"|npx|npm\s+(?:install|ci|i)\b|cargo\s+install|go\s+install|git\s+clone)"
-)
-_DOWNLOAD = re.compile(_COMMAND + r"(?:\S*/)?(curl|wget)\b[^;&|]*?https?://([^/\s\"':]+)")
-_LOCAL = re.compile(r"localhost|127\.\d+\.\d+\.\d+|0\.0\.0\.0|\[?::1\]?|\$.*")
+_PYTHON = re.compile(COMMAND + r"(?:\S*/)?python(?:3(?:\.\d+)?)?((?:\s+-[-A-Za-z]+)*)(?=\s|$|<)")
+_PYTEST = re.compile(COMMAND + r"(?:\S*/)?(?:python\S*\s+(?:-\S+\s+)*-m\s+)?(?:pytest|py\.test)\b")
 _IGNORED = re.compile(r"\|\|\s*(?:true|:)(?=\s|$|[;)])")
 _GUARDED = re.compile(r"\|\|\s*(?:exit|return|\{|die|fail)")
 _ERREXIT = re.compile(r"\bset\s+-\S*e|\bset\s+-o\s+errexit")
 _PIPEFAIL = re.compile(r"\bset\s.*\bpipefail\b")
-_INTO_SHELL = re.compile(r"\|\s*(?:sudo\s+)?(?:\S*/)?(?:ba|da|z)?sh\b")
 _REWARD = re.compile(r"reward\.(?:txt|json)")
 _WRITES = re.compile(r">\s*[\"']?[^\s;&|]*reward\.(?:txt|json)|\btee\s+[^;&|]*reward\.(?:txt|json)")
 _ONE = re.compile(r"\b(?:echo|printf)\s+(?:-n\s+)?[\"']?1(?:\.0*)?(?:\\n)?[\"']?\s*(?:>|\|\s*tee)")
 _SCRIPT_CAP = 1024 * 1024
-_LOCAL_SCRIPT = "curl … | sh"
-"""A download from this machine is part of a check, unless what it gets is run."""
-
-
-class _Line(NamedTuple):
-    number: int
-    text: str
-    """Without comments, with continued lines joined."""
 
 
 def advise(task: Task) -> list[TaskWarning]:
@@ -72,7 +50,7 @@ def advise(task: Task) -> list[TaskWarning]:
         if _is_shell(entry):
             if entry.path != "test.sh" and is_crlf(data):
                 advice.append(_warning("check_crlf", name, None, "has CRLF line ends"))
-            lines = list(_lines(text))
+            lines = list(shell_lines(text))
             advice.extend(_python(lines, name))
             advice.extend(_set_up(lines, name, network=task.settings.sandbox.network))
             if entry.path == "test.sh":
@@ -156,29 +134,7 @@ def _is_shell(entry: Entry) -> bool:
     return entry.path.endswith((".sh", ".bash"))
 
 
-def _lines(text: str) -> Iterator[_Line]:
-    """The commands of a shell script: no comments, no here-documents' bodies."""
-    end: str | None = None
-    joined, start = "", 0
-    for number, raw in enumerate(text.splitlines(), start=1):
-        if end is not None:
-            if raw.strip("\t") == end:
-                end = None
-            continue
-        line = re.sub(r"(^|\s)#.*$", "", raw) if "'" not in raw and '"' not in raw else raw
-        if raw.lstrip().startswith("#"):
-            line = ""
-        start = start or number
-        if line.endswith("\\"):
-            joined += line[:-1] + " "
-            continue
-        yield _Line(start, joined + line)
-        here = re.search(r"(?<!<)<<-?\s*[\"']?([A-Za-z_]\w*)[\"']?", joined + line)
-        end = here[1] if here else None
-        joined, start = "", 0
-
-
-def _python(lines: list[_Line], name: str) -> Iterator[TaskWarning]:
+def _python(lines: list[Line], name: str) -> Iterator[TaskWarning]:
     for line in lines:
         for match in _PYTHON.finditer(line.text):
             flags = match[1].split()
@@ -197,18 +153,18 @@ def _python(lines: list[_Line], name: str) -> Iterator[TaskWarning]:
             break
 
 
-def _set_up(lines: list[_Line], name: str, *, network: bool) -> Iterator[TaskWarning]:
+def _set_up(lines: list[Line], name: str, *, network: bool) -> Iterator[TaskWarning]:
     """Steps that can fail for reasons that are not the agent's."""
     errexit = pipefail = False
     for line in lines:
         errexit = errexit or _ERREXIT.search(line.text) is not None
         pipefail = pipefail or _PIPEFAIL.search(line.text) is not None
-        step = _fetches(line.text)
+        step = fetched(line.text)
         ignored = _IGNORED.search(line.text) is not None
         # A shell that is piped nothing ends well, whatever became of the download before it.
         checked = errexit or _GUARDED.search(line.text) is not None
-        checked = checked and (pipefail or _INTO_SHELL.search(line.text) is None)
-        if step is not None and not network and step != _LOCAL_SCRIPT:
+        checked = checked and (pipefail or INTO_SHELL.search(line.text) is None)
+        if step is not None and not network and step != LOCAL_SCRIPT:
             yield _warning(
                 "check_setup_needs_network",
                 name,
@@ -233,20 +189,7 @@ def _set_up(lines: list[_Line], name: str, *, network: bool) -> Iterator[TaskWar
             )
 
 
-def _fetches(text: str) -> str | None:
-    """The command in a line that gets something from the network, or a program to run."""
-    install = _INSTALL.search(text)
-    if install is not None:
-        return " ".join(install[1].split())
-    download = _DOWNLOAD.search(text)
-    if download is None:
-        return None
-    if not _LOCAL.fullmatch(download[2]):
-        return download[1]
-    return _LOCAL_SCRIPT if _INTO_SHELL.search(text) else None
-
-
-def _one_path(lines: list[_Line], name: str) -> Iterator[TaskWarning]:
+def _one_path(lines: list[Line], name: str) -> Iterator[TaskWarning]:
     """The only reward that the script writes is a 1, and only if nothing stops it before."""
     writes = [line for line in lines if _WRITES.search(line.text)]
     if len(writes) != 1 or not _ONE.search(writes[0].text):

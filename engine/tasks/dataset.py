@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ..errors import ConfigError, TaskError
 from .files import SOLUTION_NAMES, VERIFIER_NAMES, Bounds, present
-from .load import is_task_folder, load_task
+from .load import OLDER_LAYOUT, is_older_layout, is_task_folder, load_task
 from .model import Task
 from .names import safe_name
 
@@ -115,12 +115,37 @@ def _members(dataset: Path) -> list[_Candidate]:
                 bounds.follow(item)
             found.append(_Candidate(item, dataset))
     if not found:
-        hint = f"; did you mean {dataset / 'tasks'}?" if (dataset / "tasks").is_dir() else ""
-        raise TaskError(
-            "neither a task (no task.md, no task.toml) nor a folder of task folders" + hint,
-            file=dataset,
-        )
+        raise TaskError(_why_none([item for item in items if item.is_dir()]), file=dataset)
     return found
+
+
+def _why_none(folders: Sequence[Path]) -> str:
+    """What is in a folder without task folders, and what may have been meant."""
+    older = [folder.name for folder in folders if is_older_layout(folder)]
+    if older:
+        return (
+            f"no task that can be read, but {len(older)} with a task.yaml and a run-tests.sh, such "
+            f"as {older[0]}, {OLDER_LAYOUT}"
+        )
+    said = "neither a task (no task.md, no task.toml) nor a folder of task folders"
+    deeper = [folder for folder in folders if _holds_tasks(folder)]
+    if len(deeper) == 1:
+        return f"{said}; did you mean {deeper[0]}?"
+    if deeper:
+        names = ", ".join(folder.name for folder in deeper[:3])
+        more = ", …" if len(deeper) > 3 else ""
+        return f"{said}; there are some one level deeper, so give these folders: {names}{more}"
+    tasks = next((folder for folder in folders if folder.name == "tasks"), None)
+    return said if tasks is None else f"{said}; did you mean {tasks}?"
+
+
+def _holds_tasks(folder: Path) -> bool:
+    if folder.name.startswith("."):
+        return False
+    try:
+        return any(is_task_folder(item) or is_older_layout(item) for item in folder.iterdir())
+    except OSError:
+        return False
 
 
 def _is_broken_task(path: Path) -> bool:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import tomllib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from ...events.errors import said
 from ...events.values import without_surrogates
@@ -20,6 +19,7 @@ from .files import (
     VERIFIER_NAMES,
     Bounds,
     Entry,
+    chunks,
     present,
     read_text,
     real_folder,
@@ -27,13 +27,24 @@ from .files import (
 )
 from .model import Task, TaskSettings, TaskWarning
 from .names import safe_name
-from .plain import TooMuch, plain
-from .reader import describe
-from .scripts import check_script
+from .raw import raw_settings
+from .scripts import check_script, interpreter, shell_of
 from .settings import parse_settings
-from .words import YamlError
+from .shell import first_fetch
+from .verifier_document import check_document
 
 Layout = Literal["a", "b"]
+
+
+NETWORK_UNSAID = "task_network_unsaid"
+"""The warning that a job which gives such tasks a network has no use for."""
+
+OLDER_LAYOUT = (
+    "which is Terminal-Bench's first layout and is not read; it needs a task.toml, an "
+    "instruction.md, and a tests/test.sh that writes the reward (docs/tasks.md shows which part "
+    "goes where)"
+)
+"""What is said of such tasks, and what to do."""
 
 
 class Parts(NamedTuple):
@@ -89,6 +100,11 @@ def is_task_folder(path: Path) -> bool:
     return any(present(path / name) for name in SETTINGS_NAMES)
 
 
+def is_older_layout(path: Path) -> bool:
+    """Whether a folder is a task in Terminal-Bench's first layout."""
+    return all(present(path / name) for name in ("task.yaml", "run-tests.sh"))
+
+
 def task_entries(task: Task) -> list[Entry]:
     """All files of a task's folder, as its digest counts them."""
     folder = task.path.resolve()
@@ -120,7 +136,7 @@ def read_parts(folder: Path, *, name: str, bounds: Bounds, warnings: list[TaskWa
         warnings.append(
             TaskWarning(
                 "task_two_settings",
-                f"{folder.name} has task.md and task.toml; task.md holds, task.toml is not read",
+                "it has task.md and task.toml; task.md holds, task.toml is not read",
             )
         )
     text = read_text(settings_file, bounds, what=found[0])
@@ -131,14 +147,18 @@ def read_parts(folder: Path, *, name: str, bounds: Bounds, warnings: list[TaskWa
         prompt = _prompt_a(text, settings_file, warnings)
     else:
         prompt = _prompt_b(settings_file, bounds)
-    return Parts(
-        layout,
-        settings_file,
-        prompt,
-        settings,
-        _verifier(folder, layout, bounds, warnings),
-        _solution(folder, layout, bounds, warnings),
-    )
+    verifier = _verifier(folder, layout, name, bounds, warnings)
+    if settings.verifier.sandbox_mode == "separate" and present(verifier / "Dockerfile"):
+        raise TaskError(
+            f"task {name} is refused: its test has a sandbox of its own with an image of its own, "
+            "which is not supported; install what the test needs in environment/Dockerfile, and "
+            f"remove {verifier.name}/Dockerfile",
+            file=verifier / "Dockerfile",
+        )
+    if not settings.sandbox.network_said:
+        warnings.extend(_fetching(verifier))
+    solution = _solution(folder, layout, bounds, warnings)
+    return Parts(layout, settings_file, prompt, settings, verifier, solution)
 
 
 def _folder(given: Path) -> Path:
@@ -155,11 +175,8 @@ def _folder(given: Path) -> Path:
 
 
 def _why_no_task(folder: Path) -> str:
-    if present(folder / "task.yaml"):
-        return (
-            "it has a task.yaml, which is an older layout that is not read; "
-            "it needs a task.md, or a task.toml and an instruction.md"
-        )
+    if is_older_layout(folder):
+        return f"it has a task.yaml and a run-tests.sh, {OLDER_LAYOUT}"
     try:
         inner = sorted(item.name for item in folder.iterdir() if is_task_folder(item))
     except OSError as error:
@@ -207,41 +224,6 @@ def _prompt_b(file: Path, bounds: Bounds) -> str:
     return prompt
 
 
-def raw_settings(text: str, file: Path) -> dict[str, Any]:
-    """The values of a settings file by its text: of task.md the front matter, else TOML."""
-    if file.name != "task.md":
-        try:
-            return _table(tomllib.loads(text), file)
-        except RecursionError:
-            raise TaskError("no valid TOML: nested too deeply", file=file) from None
-        except ValueError as error:  # TOMLDecodeError, and what int() says of endless digits
-            raise TaskError(f"no valid TOML: {error}", file=file) from None
-    document = split_document(text)
-    if not document.closed:
-        raise TaskError(
-            "the settings at its top are not ended by a line of three dashes", file=file
-        )
-    from .yaml12 import load_yaml  # slow to import, and not every layout has YAML
-
-    try:
-        return _table(load_yaml(document.front_matter or ""), file, words=True)
-    except YamlError as error:
-        place = f"line {error.line + 1}: " if error.line is not None else ""
-        raise TaskError(f"{place}no valid YAML: {error}", file=file) from None
-
-
-def _table(values: Any, file: Path, *, words: bool = False) -> dict[str, Any]:
-    if values is None:
-        return {}
-    if not isinstance(values, dict):
-        raise TaskError(f"expected settings as a table, found {describe(values)}", file=file)
-    try:
-        table: dict[str, Any] = plain(values, words=words)
-    except TooMuch as error:
-        raise TaskError(f"no settings that can be used: {error}", file=file) from None
-    return table
-
-
 def _check_names(entries: Iterable[Entry], verifier: Path) -> None:
     """Refuse what the job's first event could not name: it lists the verifier's files by path."""
     for entry in entries:
@@ -254,7 +236,9 @@ def _check_names(entries: Iterable[Entry], verifier: Path) -> None:
             )
 
 
-def _verifier(folder: Path, layout: Layout, bounds: Bounds, warnings: list[TaskWarning]) -> Path:
+def _verifier(
+    folder: Path, layout: Layout, task: str, bounds: Bounds, warnings: list[TaskWarning]
+) -> Path:
     names = _in_order(VERIFIER_NAMES, layout)
     there = [name for name in names if present(folder / name)]
     with_test = [name for name in there if present(folder / name / "test.sh")]
@@ -264,6 +248,7 @@ def _verifier(folder: Path, layout: Layout, bounds: Bounds, warnings: list[TaskW
         )
     chosen = folder / (with_test or there)[0]
     real_folder(chosen, bounds, what="the verifier")
+    check_document(chosen, bounds, task)
     test = chosen / "test.sh"
     if not present(test):
         raise TaskError(
@@ -275,18 +260,26 @@ def _verifier(folder: Path, layout: Layout, bounds: Bounds, warnings: list[TaskW
         warnings.append(
             TaskWarning(
                 "task_two_verifiers",
-                f"{folder.name} has {names[0]}/test.sh and {names[1]}/test.sh; "
+                f"it has {names[0]}/test.sh and {names[1]}/test.sh; "
                 f"{names[0]}/test.sh is the one that runs",
             )
         )
-    if (chosen / "verifier.md").is_file():
-        warnings.append(
-            TaskWarning(
-                "task_verifier_document",
-                f"{folder.name}: {chosen.name}/verifier.md is not read; test.sh alone scores",
-            )
-        )
     return chosen
+
+
+def _fetching(verifier: Path) -> Iterator[TaskWarning]:
+    """Whether the test of a task that says nothing of a network needs one."""
+    test = verifier / "test.sh"
+    if shell_of(interpreter(test)) is None:
+        return
+    found = first_fetch(b"".join(chunks(test)).decode("utf-8", "replace"))
+    if found is not None:
+        number, step = found
+        yield TaskWarning(
+            NETWORK_UNSAID,
+            f"{verifier.name}/test.sh, line {number}: {step!r} needs the network, and the task has "
+            "none, since it does not say so (allow_internet); give it one with --default-network",
+        )
 
 
 def _solution(
@@ -303,7 +296,7 @@ def _solution(
         warnings.append(
             TaskWarning(
                 "task_no_solution",
-                f"{folder.name}: {chosen.name} has no solve.sh, so the oracle agent can't run it",
+                f"{chosen.name} has no solve.sh, so the oracle agent can't run it",
             )
         )
         return None

@@ -41,6 +41,8 @@ class SandboxSettings(msgspec.Struct, frozen=True, kw_only=True):
     build_timeout_sec: float = 600.0
     network: bool = False
     """`allow_internet`, or `network_mode: public`."""
+    network_said: bool = False
+    """Whether the task says anything of a network."""
     workdir: str | None = None
     env: dict[str, str] = {}
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, cast
 
+from msgspec.structs import replace
+
 from ..errors import TaskError
 from .model import (
     AgentSettings,
@@ -63,7 +65,7 @@ class _Parser:
         )
         self.refuse_if(top, "steps", "several steps")
         self.document_keys()
-        sandbox = self.sandbox()
+        sandbox = self.with_phases(self.sandbox())
         settings = TaskSettings(
             agent=self.agent(network=sandbox.network),
             verifier=self.verifier(network=sandbox.network),
@@ -213,6 +215,7 @@ class _Parser:
                 table.seconds("build_timeout_sec"), SandboxSettings().build_timeout_sec
             ),
             network=self.network(table),
+            network_said=table.has("network_mode") or table.has("allow_internet"),
             workdir=self.workdir(table),
             env=table.env("env"),
         )
@@ -248,6 +251,18 @@ class _Parser:
                 f"contradicts network_mode = {mode!r}, which holds",
             )
         return mode == "public" if mode is not None else bool(allowed)
+
+    def with_phases(self, sandbox: SandboxSettings) -> SandboxSettings:
+        """Where the sandbox's table says nothing of a network, what the phases' tables say."""
+        if sandbox.network_said:
+            return sandbox
+        agent, verifier = (
+            (as_table(self.top.raw(name)) or {}).get("network_mode")
+            for name in ("agent", "verifier")
+        )
+        if agent is None and verifier is None:
+            return sandbox
+        return replace(sandbox, network=agent == "public", network_said=True)
 
     def no_lists(self, table: Table) -> None:
         self.refuse_if(table, "allowed_hosts", "a network allow-list")

@@ -12,6 +12,7 @@ from helpers.fakes import FakeBackend, FakeSandbox, passes
 from helpers.jobs import Watched, services, tasks
 from trialog.engine.job.api import run_job
 from trialog.engine.job.config import JobConfig
+from trialog.engine.job.report import Notice, TrialEnded
 from trialog.engine.sandbox.protocol import Command, Exit, Image, SandboxSpec
 from trialog.events.codec import decode
 from trialog.events.kinds import (
@@ -50,6 +51,9 @@ BOTH = "x${GIVEN}"
 SOLVED = "${NOT_GIVEN:-y}"
 SHARED = "solution"
 """
+
+
+OFFLINE = "[environment]\nallow_internet = false\n"
 
 
 async def ran(
@@ -104,6 +108,31 @@ async def test_without_a_word_there_is_no_network_and_no_limit(tmp_path: Path) -
     assert (spec.workdir, spec.separate_users) == ("/app", False)
     assert (agent.timeout, agent.idle_timeout, agent.user) == (600.0, None, None)
     assert (verifier.timeout, verifier.user) == (600.0, None)
+
+
+@pytest.mark.parametrize(("settings", "network"), [("", True), (OFFLINE, False)])
+async def test_the_jobs_default_network_is_for_tasks_that_say_nothing(
+    tmp_path: Path, settings: str, network: bool
+) -> None:
+    """A task that wants none has none all the same."""
+    config = replace(CONFIG, default_network=True)
+    spec, *_ = await ran(tmp_path, config, settings=settings)
+    assert spec.limits == Limits(network=network)
+
+
+async def test_a_warning_that_the_default_network_makes_needless_is_not_given(
+    tmp_path: Path,
+) -> None:
+    """Neither at the start nor with the trials; without that network it is in both places."""
+    for default, told in ((False, True), (True, False)):
+        async with memory_log() as log:
+            given = await tasks(tmp_path / f"t{default}", 1, test="pip install x\necho 1\n")
+            watch = Watched()
+            there = services(log, FakeBackend(), tmp_path / "jobs")
+            await run_job(there, replace(CONFIG, default_network=default), given, watch)
+        for kind in (Notice, TrialEnded):
+            said = "--default-network" in str(watch.of(kind))
+            assert said is told
 
 
 @pytest.mark.parametrize(

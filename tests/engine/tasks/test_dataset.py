@@ -101,6 +101,29 @@ def test_a_folder_without_tasks_says_so(tmp_path: Path, make: Make):
         names(tmp_path / "nix")
 
 
+def test_folders_of_folders_of_tasks_are_named(tmp_path: Path, make: Make):
+    """Where tasks lie one level deeper in several folders, these are what to give."""
+    make("a", name="sets/x/one")
+    make("b", name="sets/y/two")
+    (tmp_path / "sets" / "z").mkdir()
+    with pytest.raises(TaskError, match=r"one level deeper, so give these folders: x, y$"):
+        names(tmp_path / "sets")
+    assert names(tmp_path / "sets" / "x", tmp_path / "sets" / "y") == ["one", "two"]
+
+
+def test_a_folder_of_tasks_in_the_older_layout_is_told_so(tmp_path: Path):
+    """They are counted and one is named; nobody would look for them one by one."""
+    for name in ("b", "a", "notes"):
+        (tmp_path / "set" / name).mkdir(parents=True)
+    for name in ("a", "b"):
+        (tmp_path / "set" / name / "task.yaml").touch()
+        (tmp_path / "set" / name / "run-tests.sh").touch()
+    with pytest.raises(TaskError, match=r"2 with a task\.yaml and a run-tests\.sh, such as a, "):
+        names(tmp_path / "set")
+    with pytest.raises(TaskError, match=r"did you mean .*/set\?"):
+        names(tmp_path)
+
+
 def test_links_to_task_folders_inside_the_dataset(dataset: Path, make: Make, tmp_path: Path):
     """They are tasks under their own names; one that leads out is refused."""
     (dataset / "again").symlink_to("notes/inner")

@@ -106,6 +106,30 @@ def test_no_solution_is_no_fault(make: Make):
     assert codes(task) == ["task_no_solution"]
 
 
+def test_a_test_that_fetches_where_no_network_was_said_gets_a_warning(make: Make):
+    """With its line and what helps; a task that says either way has decided."""
+    test = "#!/bin/bash\n# curl https://x.org\nset -e\npip install pytest\necho 1\n"
+    (warning,) = load_task(make("b", {"tests/test.sh": test})).warnings
+    assert warning.code == "task_network_unsaid"
+    for part in ("tests/test.sh, line 4: 'pip install'", "--default-network", "allow_internet"):
+        assert part in warning.message
+    for said in ("true", "false"):
+        settings = f"[environment]\nallow_internet = {said}\n"
+        assert load_task(make("b", {"tests/test.sh": test, "task.toml": settings})).warnings == []
+    python = "#!/usr/bin/env python3\nprint('pip install x')\n"
+    assert load_task(make("b", {"tests/test.sh": python})).warnings == []
+
+
+def test_a_verifier_with_an_image_of_its_own_is_refused(make: Make):
+    """Its test would run where what it needs is not; in the agent's sandbox the file is nothing."""
+    own = {"tests/Dockerfile": "FROM grader\n"}
+    assert load_task(make("b", own)).warnings == []
+    own["task.toml"] = '[verifier]\nenvironment_mode = "separate"\n'
+    with pytest.raises(TaskError, match=r"task task is refused: .* image of its own") as caught:
+        load_task(make("b", own))
+    assert str(caught.value.file).endswith("tests/Dockerfile")
+
+
 @pytest.mark.parametrize("layout", ["a", "b"])
 def test_scripts_need_no_run_bit(make: Make, layout):
     """test.sh and solve.sh are mode 0644 here, as most public ones are."""
@@ -138,6 +162,14 @@ def test_one_that_is_no_task_says_so(tmp_path: Path):
     """A folder without settings is no task; the message says what it is instead."""
     with pytest.raises(TaskError, match=r"no task folder: it has no task\.md and no task\.toml"):
         load_task(tmp_path)
+
+
+def test_a_task_in_the_older_layout_is_told_what_it_is_and_needs(tmp_path: Path):
+    """A task.yaml beside a run-tests.sh is named, with what the layouts that are read have."""
     (tmp_path / "task.yaml").touch()
-    with pytest.raises(TaskError, match=r"task\.yaml, which is an older layout"):
+    (tmp_path / "run-tests.sh").touch()
+    with pytest.raises(TaskError) as caught:
         load_task(tmp_path)
+    for part in ("a task.yaml and a run-tests.sh", "Terminal-Bench's first layout", "tests/test.sh",
+                 "task.toml", "instruction.md", "docs/tasks.md"):  # fmt: skip
+        assert part in str(caught.value)

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from trialog.engine.errors import TaskError
 from trialog.engine.tasks.check import advise
-from trialog.engine.tasks.load import load_task, raw_settings
+from trialog.engine.tasks.load import load_task
 from trialog.engine.tasks.model import TaskSettings, TaskWarning
+from trialog.engine.tasks.raw import raw_settings
 from trialog.engine.tasks.settings import parse_settings
 
 KEYS = st.sampled_from(

@@ -172,6 +172,18 @@ def test_network_by_either_name(load: Load, text, network):
     assert task.warnings == []
 
 
+def test_what_an_agent_is_said_to_have_is_said_of_the_sandbox(load: Load):
+    """Where the sandbox's table is silent, and never against what it says."""
+    said = load("agent: {network_mode: public}").settings.sandbox
+    assert (said.network, said.network_said) == (True, True)
+    for text in ("agent: {network_mode: no-network}", "verifier: {network_mode: no-network}"):
+        said = load(text).settings.sandbox
+        assert (said.network, said.network_said) == (False, True)
+    assert not load("agent: {timeout_sec: 1}").settings.sandbox.network_said
+    with pytest.raises(TaskError, match="a network \\(public\\) that is not the sandbox's"):
+        load("sandbox: {allow_internet: false}\nagent: {network_mode: public}")
+
+
 def test_a_contradiction_about_the_network_is_told(load: Load):
     """`network_mode` holds over `allow_internet`."""
     task = load("sandbox: {network_mode: no-network, allow_internet: true}")
