@@ -281,11 +281,10 @@ def path_of(trial: str, path: str) -> str:
 
 async def _put_blob(blobs: BlobStore, job_folder: Path, path: str, ref: BlobRef) -> Report:
     try:
-        target = await to_thread.run_sync(place, job_folder, path)
-        if await to_thread.run_sync(holds_blob, target, ref):
+        target, part = await to_thread.run_sync(_begin_blob, job_folder, path, ref)
+        if part is None:
             return Report(unchanged=1)
         with writing(target):
-            part = await to_thread.run_sync(fresh_part, target)
             try:
                 await blobs.copy_to(ref, part)
                 await to_thread.run_sync(os.replace, part, target)
@@ -295,6 +294,15 @@ async def _put_blob(blobs: BlobStore, job_folder: Path, path: str, ref: BlobRef)
     except (LogError, OSError) as error:
         return Report(problems=(Problem(path, error),))
     return Report(written=1)
+
+
+def _begin_blob(job_folder: Path, path: str, ref: BlobRef) -> tuple[Path, Path | None]:
+    """The place of a blob's file and of what is to take it; null where the file is there."""
+    target = place(job_folder, path)
+    if holds_blob(target, ref):
+        return target, None
+    with writing(target):
+        return target, fresh_part(target)
 
 
 def put_all(job_folder: Path, trial: str, documents: dict[str, bytes]) -> Report:

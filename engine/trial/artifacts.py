@@ -61,9 +61,8 @@ async def save_artifacts(
             )
             for miss in missed[:10]
         ]
-    declared = {name for _, name, _ in await to_thread.run_sync(_list_files, folder)}
-    skipped += await to_thread.run_sync(_copy_logged, what.artifacts_folder, folder)
-    found = await to_thread.run_sync(_list_files, folder)
+    declared, logged, found = await to_thread.run_sync(_add_logged, folder, what.artifacts_folder)
+    skipped += logged
     paths = _paths([name for _, name, _ in found])
     artifacts: list[Artifact] = []
     for file, name, mode in found:
@@ -86,6 +85,15 @@ def _source(name: str, places: Mapping[str, str]) -> str | None:
         if name == place or name.startswith(f"{place}/"):
             return source.rstrip("/") + name[len(place) :]
     return None
+
+
+def _add_logged(
+    folder: Path, source: Path
+) -> tuple[set[str], list[SkippedPath], list[tuple[Path, str, int]]]:
+    """Copy what was logged beside what was declared: names of that, what was skipped, all files."""
+    declared = {name for _, name, _ in _list_files(folder)}
+    skipped = _copy_logged(source, folder)
+    return declared, skipped, _list_files(folder)
 
 
 def _copy_logged(source: Path, destination: Path) -> list[SkippedPath]:

@@ -74,10 +74,11 @@ async def declared_files(
     """
     folder = scratch / "declared"
     files: list[GivenFile] = []
-    await to_thread.run_sync(partial(folder.mkdir, exist_ok=True))
     for artifact in artifacts:
         if artifact.source is None or _is_below(artifact.source, but_for):
             continue
+        if not files:
+            await to_thread.run_sync(partial(folder.mkdir, exist_ok=True))
         place = folder / str(len(files))
         await blobs.copy_to(artifact.blob, place)
         files.append(GivenFile(source=place, path=artifact.source, mode=_mode(artifact)))

@@ -44,7 +44,9 @@ from .files import (
     RewardFiles,
     read_reward_files,
 )
+from .protected.asking import Asked, asked_by, texts_of
 from .protected.prepare import GuardKeptOut, Prepared, PytestNeedsPython, prepare_pytest
+from .protected.tools import fill_stand_in
 from .reward import RewardVerdict, judge_reward
 
 SCRIPT = "test.sh"
@@ -171,9 +173,9 @@ async def run_script_verifier(
         return ScriptResult(events=[*lost, failed])
 
     try:
-        await to_thread.run_sync(folders.fill_verifier, script.source, script.files)
-        pytest = await prepare_pytest(sandbox, folders, script.settings.env)
-        command = await to_thread.run_sync(_command, script, folders, pytest)
+        asked, words = await to_thread.run_sync(_fill, script, folders)
+        pytest = await prepare_pytest(sandbox, folders, asked)
+        command = _command(script, folders, pytest, words)
 
         def take(data: bytes) -> None:
             pytest.watch.feed(data)
@@ -230,12 +232,22 @@ async def run_script_verifier(
     return ScriptResult(events=[scored, *_warnings(verdict, files)], killed=exit.left)
 
 
-def _command(script: ScriptVerifier, folders: TrialFolders, pytest: Prepared) -> Command:
+def _fill(script: ScriptVerifier, folders: TrialFolders) -> tuple[Asked, list[str]]:
+    """Copy the verifier's files in: what they ask of pytest, and the words that run the script."""
+    folders.fill_verifier(script.source, script.files)
+    asked = asked_by(texts_of(folders.verifier), script.settings.env.values())
+    if not asked.protected:
+        fill_stand_in(folders.tools)
+    return asked, interpreter(folders.verifier / SCRIPT)
+
+
+def _command(
+    script: ScriptVerifier, folders: TrialFolders, pytest: Prepared, words: list[str]
+) -> Command:
     """The command that runs the script."""
     inside = folders.verifier_targets[0]
-    run = [*interpreter(folders.verifier / SCRIPT), f"{inside}/{SCRIPT}"]
     return Command(
-        argv=[*pytest.starter, *run],
+        argv=[*pytest.starter, *words, f"{inside}/{SCRIPT}"],
         env=script.env | script_env(folders.workspace, inside) | pytest.env,
         user=script.settings.user,
         timeout=script.timeout,

@@ -97,6 +97,18 @@ async def test_kernel_parameters_are_read_only(
         assert "may write /proc/sys/kernel/core_pattern" in printed
 
 
+def test_what_is_not_shielded_is_never_writable() -> None:
+    """Folders of /proc that stay as they are inside have no file that anybody may write to."""
+    assert [name for name in layout._NEVER_WRITABLE if Path("/proc", name).is_dir()]
+    found = [
+        path
+        for name in layout._NEVER_WRITABLE
+        for path in Path("/proc", name).rglob("*")
+        if path.is_file() and path.stat().st_mode & 0o222
+    ]
+    assert [] == found
+
+
 async def test_system_is_read_only(box: BubblewrapSandbox, run: Run) -> None:
     """Nothing of the host's can be written to, not by remounting and not as root."""
     script = """

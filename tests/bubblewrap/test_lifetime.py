@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -13,12 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
+import msgspec
 import pytest
 from anyio import to_thread
 
 from helpers.terminal import running as marked
 from trialog.engine.errors import SandboxError, SandboxGone, SandboxStartTimeout
-from trialog.engine.sandbox.bubblewrap import BubblewrapBackend, exec_in
+from trialog.engine.sandbox.bubblewrap import BubblewrapBackend, exec_in, records
 from trialog.engine.sandbox.bubblewrap.leftovers import parse_left
 from trialog.engine.sandbox.bubblewrap.records import (
     Record,
@@ -223,6 +225,43 @@ async def test_exec_in_a_kept_sandbox(
     assert await exec_in(tmp_path / "scratch0", ["no-such-program"]) == 127
     assert await exec_in(tmp_path / "scratch0", ["/etc/passwd"]) == 126
     assert await exec_in(tmp_path / "scratch0", ["env", "test", "1", "=", "1"]) == 0
+
+
+async def test_the_copy_of_etc_is_private_and_goes(
+    backend: BubblewrapBackend, make_box: MakeBox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It lies in memory, in a folder that no other user can look into, and ends with the engine."""
+    memory, state = tmp_path / "memory", tmp_path / "state"
+    await to_thread.run_sync(memory.mkdir)
+    monkeypatch.setattr(records, "_MEMORY", memory)
+    monkeypatch.setattr(os.path, "ismount", lambda path: path == memory)
+    await make_box()
+    folder = memory / f"trialog-bubblewrap-{os.geteuid()}"
+
+    def look() -> None:
+        [etc] = folder.iterdir()
+        assert (etc / "passwd").is_file()
+        assert 0o700 == stat.S_IMODE(folder.stat().st_mode)
+        [file] = state.glob("etc*.json")
+        assert str(etc) == msgspec.json.decode(file.read_bytes(), type=Record).folder
+
+    await to_thread.run_sync(look)
+    await backend.aclose()
+    assert [] == await to_thread.run_sync(os.listdir, folder)
+
+
+def test_a_disk_where_there_is_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The state's own folder it is where nothing is in memory, or another user was there first."""
+    state = tmp_path / "state"
+    monkeypatch.setattr(records, "_MEMORY", tmp_path / "none")
+    assert state == records.memory_folder(state)
+    taken = tmp_path / f"trialog-bubblewrap-{os.geteuid()}"
+    taken.write_text("no folder")
+    monkeypatch.setattr(records, "_MEMORY", tmp_path)
+    monkeypatch.setattr(os.path, "ismount", lambda path: path == tmp_path)
+    assert Path("/elsewhere") == records.memory_folder(Path("/elsewhere"))
+    taken.unlink()
+    assert taken == records.memory_folder(Path("/elsewhere"))
 
 
 async def test_reap(backend: BubblewrapBackend, make_box: MakeBox, tmp_path: Path) -> None:

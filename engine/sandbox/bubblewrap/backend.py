@@ -22,7 +22,15 @@ from .etc import copy_etc
 from .interactive import OWN, keep_spec
 from .layout import Layout, home_folder
 from .limits import hold
-from .records import Record, forget_record, prepare_state, reap_dead, state_folder, write_record
+from .records import (
+    Record,
+    forget_record,
+    memory_folder,
+    prepare_state,
+    reap_dead,
+    state_folder,
+    write_record,
+)
 
 _ADVICE = (
     "install bubblewrap and allow user namespaces, or start a Docker engine (or set DOCKER_HOST)"
@@ -148,7 +156,7 @@ class BubblewrapBackend:
                 prepare_state(self._state)
                 self._bases = find_bases()
                 self._etc_id = f"etc-{secrets.token_hex(8)}"
-                folder = self._state / self._etc_id
+                folder = memory_folder(self._state) / self._etc_id
                 owner = str(this_process())
                 write_record(self._state, Record(id=self._etc_id, owner=owner, folder=str(folder)))
                 copy_etc(folder, home_folder())

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import shutil
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import anyio
 from anyio import CancelScope, to_thread
@@ -22,9 +25,28 @@ from .entries import find_changed, look, put_back, replace
 from .keeping import Beside
 from .layout import Layout, is_system, real_place
 from .limits import Held
-from .phase import Phase
+from .phase import BWRAP, Phase
 from .pythons import find_python
 from .records import MARK, forget_record
+
+
+class _Ready(NamedTuple):
+    """What a phase is started with; the descriptors are its own."""
+
+    options: int
+    stdin: int
+    stray: list[int]
+    """Descriptors that are not handed on."""
+    killed: int
+    """Processes that had been killed for want of memory before it."""
+    program: str
+    beside: Beside | None
+
+
+@functools.cache
+def program_on(path: str | None) -> str:
+    """Where bwrap is on a PATH, so that no start tries every folder again. Blocks."""
+    return shutil.which(BWRAP, path=path) or BWRAP
 
 
 class BubblewrapSandbox:
@@ -95,23 +117,23 @@ class BubblewrapSandbox:
             raise SandboxError("the sandbox was not made to have a network")
         if command.keep and self._kept is not None:
             raise SandboxError("one phase at most can be kept")
-        options, stdin, stray, killed_before = await to_thread.run_sync(self._before, command)
-        beside = await to_thread.run_sync(self._beside)
+        ready = await to_thread.run_sync(self._before, command)
         begun = anyio.current_time()
         try:
             phase = self._phase = Phase.start(
                 f"{MARK}{self._id}",
                 self._words(command),
-                options,
-                stdin,
-                stray=stray,
+                ready.options,
+                ready.stdin,
+                stray=ready.stray,
                 gated=self._held.anything or command.listener is not None,
                 keep=command.keep,
-                beside=beside,
+                beside=ready.beside,
+                program=ready.program,
             )
         finally:
-            if beside is not None:
-                beside.close()
+            if ready.beside is not None:
+                ready.beside.close()
         dead = False
         try:
             why = await phase.watch(
@@ -142,14 +164,15 @@ class BubblewrapSandbox:
             raise SandboxStartTimeout(f"no phase could start within {command.start_timeout:g} s")
         if not phase.has_started:
             raise await self._start_error(phase.complaint)
-        group = self._held.group
-        killed_now = await to_thread.run_sync(self._killed_for_memory) if group is not None else 0
+        killed_now = 0
+        if self._held.counts_memory:
+            killed_now = await to_thread.run_sync(self._killed_for_memory)
         return Exit(
             ended_by=why,
             code=code if why == "exit" else None,
             duration=duration,
             left=left,
-            out_of_memory=killed_now > killed_before,
+            out_of_memory=killed_now > ready.killed,
         )
 
     async def _prepare(self, listener: Listener | None, first: int) -> None:
@@ -202,11 +225,17 @@ class BubblewrapSandbox:
             *command.argv,
         ]
 
-    def _before(self, command: Command) -> tuple[int, int, list[int], int]:
-        """Of a phase: options, standard input, what not to hand on, processes killed before it."""
+    def _before(self, command: Command) -> _Ready:
         killed = self._killed_for_memory()
         stray = stray_descriptors()
-        return *self._descriptors(command), stray, killed
+        program = program_on(os.environ.get("PATH"))
+        beside = self._beside()
+        try:
+            return _Ready(*self._descriptors(command), stray, killed, program, beside)
+        except BaseException:
+            if beside is not None:
+                beside.close()
+            raise
 
     def _descriptors(self, command: Command) -> tuple[int, int]:
         self._check_there()
@@ -252,13 +281,16 @@ class BubblewrapSandbox:
 
     async def copy_file(self, path: str, destination: Path, *, cap: int) -> list[SkippedPath]:
         """Copy a file or a folder's files out; see the protocol."""
-        await to_thread.run_sync(self._check_there)
+        return await to_thread.run_sync(self._copy_file, path, destination, cap)
+
+    def _copy_file(self, path: str, destination: Path, cap: int) -> list[SkippedPath]:
+        self._check_there()
         place = self._layout.host_place(path)
         if place is None:
             own = is_system(path)
             reason = "it is the host's own, not the sandbox's" if own else "there is no such file"
             return [SkippedPath(path=path.lstrip("/"), reason=reason)]
-        return await to_thread.run_sync(_copy, path, place, destination, cap)
+        return _copy(path, place, destination, cap)
 
     async def put_files(self, files: Sequence[GivenFile]) -> None:
         """Copy files of the host in, before the first phase; see the protocol."""
@@ -276,15 +308,23 @@ class BubblewrapSandbox:
 
     async def changed_outside(self) -> list[str] | None:
         """Paths in /tmp, /logs and HOME, which were empty in the beginning."""
-        await to_thread.run_sync(self._check_there)
-        return await to_thread.run_sync(list_changes, self._layout)
+        return await to_thread.run_sync(self._changed_outside)
+
+    def _changed_outside(self) -> list[str]:
+        self._check_there()
+        return list_changes(self._layout)
 
     async def changed(
         self, wanted: Callable[[str], bool], *, links: Callable[[bytes], bool] | None = None
     ) -> list[str] | None:
         """Paths in the sandbox's own folders, which began empty; see the protocol."""
-        await to_thread.run_sync(self._check_there)
-        return await to_thread.run_sync(partial(find_changed, self._layout, wanted, links=links))
+        return await to_thread.run_sync(self._changed, wanted, links)
+
+    def _changed(
+        self, wanted: Callable[[str], bool], links: Callable[[bytes], bool] | None
+    ) -> list[str]:
+        self._check_there()
+        return find_changed(self._layout, wanted, links=links)
 
     async def look(self, path: str, *, cap: int, in_image: bool = False) -> FileSeen:
         """What is at a path; see the protocol."""

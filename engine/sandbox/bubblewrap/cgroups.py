@@ -100,6 +100,11 @@ class Group:
             case _:
                 _write(folder / "cpu.max", f"{max(1000, round(value * PERIOD))} {PERIOD}")
 
+    @property
+    def limits_memory(self) -> bool:
+        """Whether memory is among what is limited."""
+        return self._memory is not None
+
     def add(self, pid: int) -> None:
         """Move a process into the groups."""
         for folder in self.folders:

@@ -188,6 +188,10 @@ class Layout:
                 )
 
 
+_NEVER_WRITABLE = frozenset({"sysvipc", "tty"})
+"""Folders of /proc that the kernel has no writable file in; each mount costs a start its time."""
+
+
 @functools.cache
 def _writable_in_proc() -> tuple[str, ...]:
     """What root's files in /proc must be shielded: root inside is root outside to a file's owner.
@@ -202,7 +206,9 @@ def _writable_in_proc() -> tuple[str, ...]:
             mode = os.lstat(f"/proc/{name}").st_mode
         except OSError:
             continue
-        if not name.isdigit() and (stat.S_ISDIR(mode) or (stat.S_ISREG(mode) and mode & 0o222)):
+        if name.isdigit() or name in _NEVER_WRITABLE:
+            continue
+        if stat.S_ISDIR(mode) or (stat.S_ISREG(mode) and mode & 0o222):
             found.append(name)
     return tuple(found)
 

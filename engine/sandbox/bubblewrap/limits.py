@@ -32,6 +32,11 @@ class Held(NamedTuple):
         """Whether there is something to do when a phase starts."""
         return self.group is not None or bool(self.rlimits) or self.cores is not None
 
+    @property
+    def counts_memory(self) -> bool:
+        """Whether it is told how many processes were killed for want of memory."""
+        return self.group is not None and self.group.limits_memory
+
     def apply(self, pid: int) -> None:
         """Limit a phase's first process, before it runs anything. Raises OSError."""
         if self.group is not None:

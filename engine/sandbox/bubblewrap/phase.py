@@ -24,11 +24,15 @@ STOP_DEADLINE = 5.0
 
 KILLED = 137
 
+_SIGNALS = sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
+
 KILL_DEADLINE = 20.0
 """Seconds for the kernel to end what was killed."""
 
 REPORT_LIMIT = 1024 * 1024
 CHUNK = 64 * 1024
+
+BWRAP = "bwrap"
 
 _BLOCK, _ARGS, _STATUS, _REPORT = 6, 7, 8, 9
 """Descriptors of the bwrap process; it closes all but the last, for its child's reports."""
@@ -83,6 +87,7 @@ class Phase:
         gated: bool,
         keep: bool = False,
         beside: Beside | None = None,
+        program: str = BWRAP,
     ) -> Phase:
         """Start a command by bwrap with options from a descriptor; both descriptors are closed.
 
@@ -110,7 +115,6 @@ class Phase:
             words += ["--new-session", "--", "/bin/sh", "-c", driver, name, *argv]
             os.set_blocking(output, False)
             os.set_blocking(report, False)
-            program = "bwrap"
             if beside is not None:
                 words = beside.words(words[1:])
                 wanted |= beside.descriptors
@@ -395,7 +399,7 @@ def _spawn(program: str, words: list[str], wanted: dict[int, int], stray: list[i
             ],
             setsid=True,
             setsigmask=[],
-            setsigdef=sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}),
+            setsigdef=_SIGNALS,
         )
     finally:
         _close(list(raised.values()))

@@ -19,6 +19,8 @@ MARK = "trialog-bwrap:"
 """Begins the word that a phase's processes have on their command lines; an id follows."""
 
 
+_MEMORY = Path("/dev/shm")  # noqa: S108 - what is made in it is in a folder of this user's own
+
 PART_AGE = 3600.0
 """Seconds after which a half-written record is nobody's any more."""
 
@@ -54,6 +56,22 @@ def prepare_state(folder: Path) -> None:
         )
     if status.st_mode & 0o077:
         folder.chmod(0o700)
+
+
+def memory_folder(state: Path) -> Path:
+    """Where many small files are made in no time: a folder in memory, where this user has one.
+
+    Disks may take a hundred times as long for a link where others were removed lately. Records of
+    what is put there stay in the state folder. Blocks.
+    """
+    folder = _MEMORY / f"trialog-bubblewrap-{os.geteuid()}"
+    try:
+        if not os.path.ismount(_MEMORY) or state.is_relative_to(_MEMORY):
+            return state
+        prepare_state(folder)
+    except OSError:
+        return state
+    return folder
 
 
 def write_record(state: Path, record: Record) -> None:

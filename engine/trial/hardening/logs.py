@@ -35,8 +35,9 @@ async def clear_logs(
         return await sandbox.look(path, cap=0)
 
     found: list[TamperFound] = []
+    links = await to_thread.run_sync(_all_links, folders, places)
     for target, folder in folders.items():
-        for path in await to_thread.run_sync(_links, folder, target, places):
+        for path in links[target]:
             link = await look(path)
             if link.kind != "link" or link.data is None:
                 continue
@@ -49,6 +50,10 @@ async def clear_logs(
             what = "a link to where the verifier's files are; taken away"
             found.append(await tamper_found(os.fsencode(path), None, what, blobs))
     return found
+
+
+def _all_links(folders: Mapping[str, Path], places: Sequence[str]) -> dict[str, list[str]]:
+    return {target: _links(folder, target, places) for target, folder in folders.items()}
 
 
 def _links(folder: Path, target: str, places: Sequence[str]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import msgspec
 from anyio import to_thread
@@ -12,7 +12,7 @@ from ....events.errors import TrialogError
 from ...sandbox.protocol import OLDEST_PYTHON, PYTHON_PLACES, Sandbox
 from ...trial.folders import TOOLS_FOLDER, TrialFolders
 from . import tools
-from .asking import asked_by, texts_of
+from .asking import Asked
 from .watch import GuardWatch
 
 _PACKAGE = re.compile(r"/(?:site|dist)-packages/([^/]+)")
@@ -53,17 +53,13 @@ class Prepared(msgspec.Struct, frozen=True):
     watch: GuardWatch
 
 
-async def prepare_pytest(
-    sandbox: Sandbox, folders: TrialFolders, env: Mapping[str, str]
-) -> Prepared:
-    """Fill the folder of tools, once the verifier's own files are there.
+async def prepare_pytest(sandbox: Sandbox, folders: TrialFolders, asked: Asked) -> Prepared:
+    """Fill the folder of tools where a verifier has asked for it; else the stand-in is there.
 
-    `env` is `verifier.env` as written. Raises PytestNeedsPython, SandboxError, OSError.
+    Raises PytestNeedsPython, SandboxError, OSError.
     """
-    asked = await to_thread.run_sync(lambda: asked_by(texts_of(folders.verifier), env.values()))
     variables = tools.variables(TOOLS_FOLDER)
     if not asked.protected:
-        await to_thread.run_sync(tools.fill_stand_in, folders.tools)
         return Prepared(variables, [], GuardWatch(asked, ""))
     python = await sandbox.find_python()
     if python is None:
