@@ -15,10 +15,8 @@ from ..events.envelope import RecordedEvent
 from ..events.errors import BlobMissing, LogCorrupt, LogError, said
 from ..events.kinds import BlobsPruned
 from ..events.log import EventLog
+from ..events.pages import pages
 from ..events.values import BlobRef
-
-PAGE = 1000
-"""Events of a job's own stream that are read at a time."""
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -59,11 +57,9 @@ class Audit:
     async def job(self, job: str) -> None:
         """Check the blobs that the job's own events name. To be called first: it also learns which
         workspaces were given up."""
-        after = 0
-        while events := await self._log.read(f"job/{job}", after=after, limit=PAGE):
+        async for events in pages(self._log, f"job/{job}"):
             self._given_up.update(await to_thread.run_sync(_given_up, events))
             await self.blobs(events)
-            after = events[-1].version
 
     async def stream(self, stream: str) -> None:
         """The same for all of a stream's events, whatever is wrong with it, if they can be read."""

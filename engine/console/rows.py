@@ -17,6 +17,7 @@ from ...events.kinds import (
 )
 from ...events.kinds.parts import Slot
 from ...events.log import EventLog
+from ...events.pages import each_event
 from ...events.values import unescape
 from ...projections.regrade_summary import RegradeSummary
 from ...projections.regrades import by_weight, latest_verdict
@@ -25,7 +26,7 @@ from ...projections.source import JobSource, read_trial
 from ...projections.trial import TrialFold, TrialView
 from ..job.report import TrialEnded
 from ..job.state import slot_key
-from ..regrade.progress import load_progress
+from ..regrade.progress import finished_regrades
 from ..trial.decide import first_failed
 from ..trial.state import HookFailure
 from .tally import Tally
@@ -94,7 +95,7 @@ async def summaries_of(log: EventLog, job: str) -> tuple[dict[str, Any], Regrade
 async def cancel_reason(log: EventLog, job: str) -> str | None:
     """Who cancelled the job last, and why, in words; null where nobody did."""
     told: str | None = None
-    for event in await log.read(f"job/{job}"):
+    async for event in each_event(log, f"job/{job}"):
         match decode_known(event):
             case JobCancelled(author=author, reason=reason):
                 told = "cancelled" + (f" by {author}" if author else "")
@@ -108,7 +109,7 @@ async def read_job(log: EventLog, job: str, *, kept: Collection[str] = ()) -> Jo
     """Read every execution of a job, one after the other; `kept` are trials with a sandbox."""
     slots: dict[str, list[TrialScheduled]] = {}
     abandoned: set[str] = set()
-    for event in await log.read(f"job/{job}"):
+    async for event in each_event(log, f"job/{job}"):
         match decode_or_none(event):
             case TrialScheduled() as scheduled:
                 slots.setdefault(slot_key(scheduled.slot), []).append(scheduled)
@@ -120,7 +121,7 @@ async def read_job(log: EventLog, job: str, *, kept: Collection[str] = ()) -> Jo
     unfinished: list[tuple[Slot, OpenTrial]] = []
     superseded: list[str] = []
     tally = Tally()
-    regrades = [one.id for one in by_weight((await load_progress(log, job)).regrades)]
+    regrades = [one.id for one in by_weight(await finished_regrades(log, job))]
     for tries in slots.values():
         counts: TrialEnded | None = None
         for scheduled in tries:

@@ -14,6 +14,7 @@ from ...events.codec import decode_known
 from ...events.errors import LogCorrupt
 from ...events.kinds import JobCancelled, JobFinished, JobInterrupted, JobResumed, JobStarted
 from ...events.kinds.job import ImportedJob
+from ...events.pages import each_event
 from ...events.values import unescape
 from ..job.lock import is_owned
 from ..location import job_folder, job_started
@@ -143,7 +144,7 @@ async def _state(session: Session, job: str) -> str:
     """
     state = "running"
     cancelled = False
-    for event in await session.log.read(f"job/{job}"):
+    async for event in each_event(session.log, f"job/{job}"):
         match decode_known(event):
             case JobResumed():
                 state, cancelled = "running", False

@@ -21,7 +21,7 @@ from ...projections.reviews import read_review
 from ...projections.source import trial_view
 from ...projections.trial import TrialView
 from ..location import NotFound, job_folder, job_started
-from ..regrade.progress import load_progress
+from ..regrade.progress import finished_regrades
 from .hook_errors import HookErrors
 from .kept import kept_trials
 from .lines import labels, trial_line
@@ -74,7 +74,7 @@ async def show_trial(session: Session, trial: str) -> None:
         for line in await _outcome(log, found):
             terminal.line(line)
     if found is not None and view.started.review is None:
-        regrades = (await load_progress(log, view.started.job)).regrades
+        regrades = await finished_regrades(log, view.started.job)
         if (latest := regrade(view, regrades)) is not None:
             terminal.line(regraded_line(latest))
     if trial in await kept_trials(session.place.folder):

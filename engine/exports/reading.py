@@ -9,7 +9,6 @@ import msgspec
 from anyio import to_thread
 
 from ...events.codec import decode
-from ...events.envelope import RecordedEvent
 from ...events.errors import BlobAltered, BlobMissing, LogCorrupt
 from ...events.kinds import TrialScheduled, TrialStarted
 from ...events.log import EventLog
@@ -23,11 +22,9 @@ from ..labels.asof import AsOf
 from ..labels.current import JobTask, job_tasks
 from ..labels.ledger import Ledger, ledger_of
 from ..labels.trials import job_trials
-from ..regrade.progress import load_progress
+from ..regrade.progress import finished_regrades
 from .form import TrialRead
 
-PAGE = 1000
-"""Events of one stream that are read at a time."""
 UNREADABLE = (LogCorrupt, BlobMissing, BlobAltered)
 """What can be wrong with one trial; the others can be read all the same."""
 
@@ -47,7 +44,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
 async def select_job(log: EventLog, job: str) -> Selection:
     """A job's trials that count. Raises CommandRefused for one that the log does not have."""
     found = await job_trials(log, job)
-    regrades = [one.id for one in by_weight((await load_progress(log, job)).regrades)]
+    regrades = [one.id for one in by_weight(await finished_regrades(log, job))]
     return Selection(name=job, job=job, trials=found.trials, regrades=regrades, whole=True)
 
 
@@ -59,7 +56,7 @@ async def select_trial(log: EventLog, trial: str) -> Selection:
     scheduled = TrialScheduled(trial=trial, slot=first.slot, execution=first.execution)
     regrades: list[str] = []
     if (await log.head(f"job/{first.job}")).version:  # a reviewer's trial has no job
-        regrades = [one.id for one in by_weight((await load_progress(log, first.job)).regrades)]
+        regrades = [one.id for one in by_weight(await finished_regrades(log, first.job))]
     return Selection(name=trial, job=first.job, trials=[scheduled], regrades=regrades, whole=False)
 
 
@@ -105,11 +102,3 @@ async def each_stream(log: EventLog, selection: Selection) -> AsyncIterator[str]
     for tries in (await load_job(log, selection.job)).executions.values():
         for one in tries:
             yield f"trial/{one.trial}"
-
-
-async def each_page(log: EventLog, stream: str) -> AsyncIterator[list[RecordedEvent]]:
-    """A stream's events, so many at a time."""
-    after = 0
-    while events := await log.read(stream, after=after, limit=PAGE):
-        yield events
-        after = events[-1].version

@@ -14,10 +14,11 @@ from anyio import to_thread
 from ...events.errors import LogError, said
 from ...events.kinds import TrialScheduled
 from ...events.log import EventLog
+from ...events.pages import pages
 from ..labels.asof import AsOf
 from ..labels.masks import mask_of
 from .form import Form, TrialRead
-from .reading import UNREADABLE, Selection, each_page, each_stream, read_one, tasks_of
+from .reading import UNREADABLE, Selection, each_stream, read_one, tasks_of
 from .recorded import event_lines
 from .training import Trl
 
@@ -72,7 +73,7 @@ async def write_events(log: EventLog, selection: Selection, write: Write, tell: 
     written = Written()
     async for stream in each_stream(log, selection):
         try:
-            async for events in each_page(log, stream):
+            async for events in pages(log, stream):
                 await write(await to_thread.run_sync(event_lines, events))
                 written.count += len(events)
         except UNREADABLE as error:

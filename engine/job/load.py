@@ -11,6 +11,7 @@ from ...events.codec import decode_or_none
 from ...events.errors import BlobAltered
 from ...events.kinds import JobEvent, TrialScheduled
 from ...events.log import EventLog
+from ...events.pages import each_event
 from ..errors import CommandRefused
 from ..trial.load import load_trial
 from ..trial.record import stream_of as trial_stream
@@ -24,16 +25,15 @@ from .state import JobState, slot_key
 
 async def load_job(log: EventLog, job: str) -> JobState:
     """A job's state. Raises CommandRefused for one that the log does not have."""
-    recorded = await log.read(job_stream(job))
-    if not recorded:
-        raise CommandRefused(f"the log has no job {job!r}; `trialog jobs` lists those it has")
     state = JobState()
-    for event in recorded:
+    async for event in each_event(log, job_stream(job)):
         decoded = decode_or_none(event)
         if decoded is None:
             state.version = event.version
         else:
             job_state.evolve(state, cast("JobEvent", decoded))
+    if not state.version:
+        raise CommandRefused(f"the log has no job {job!r}; `trialog jobs` lists those it has")
     return state
 
 

@@ -19,6 +19,7 @@ from ...events.kinds import (
     TrialScheduled,
 )
 from ...events.log import BlobStore, EventLog
+from ...events.pages import each_event
 from ...events.values import BlobRef
 from ...projections.document import compact
 from ...projections.grading import VerifierResult, verifier_results
@@ -75,7 +76,7 @@ async def waiting(log: EventLog, job: str | None = None) -> list[Wanted]:
 
 async def _of_job(log: EventLog, job: str) -> list[str]:
     trials: dict[str, None] = {}
-    for event in await log.read(f"job/{job}"):
+    async for event in each_event(log, f"job/{job}"):
         match decode_or_none(event):
             case TrialScheduled(trial=trial):
                 trials[trial] = None

@@ -9,6 +9,7 @@ import msgspec
 from ...events.codec import decode_or_none
 from ...events.kinds import JobEvent, RegradeFinished, RegradePlanned, RegradeSkipped
 from ...events.log import EventLog
+from ...events.pages import each_event
 from ...projections.regrades import Regrade, RegradesFold
 from ..errors import CommandRefused
 from ..job import state as job_state
@@ -33,13 +34,10 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 
 async def load_progress(log: EventLog, job: str) -> Progress:
     """A job's regrades. Raises CommandRefused for a job that the log does not have."""
-    recorded = await log.read(stream_of(job))
-    if not recorded:
-        raise CommandRefused(f"the log has no job {job!r}; `trialog jobs` lists those it has")
     state, regrades = JobState(), RegradesFold()
     cause = ""
     ids: set[str] = set()
-    for event in recorded:
+    async for event in each_event(log, stream_of(job)):
         decoded = decode_or_none(event)
         if decoded is None:
             state.version = event.version
@@ -50,6 +48,8 @@ async def load_progress(log: EventLog, job: str) -> Progress:
         if isinstance(decoded, RegradePlanned):
             cause = event.id
             ids.add(decoded.regrade_id)
+    if not state.version:
+        raise CommandRefused(f"the log has no job {job!r}; `trialog jobs` lists those it has")
     return Progress(
         state=state,
         unfinished=regrades.unfinished,
@@ -58,3 +58,17 @@ async def load_progress(log: EventLog, job: str) -> Progress:
         finished=frozenset(one.id for one in regrades.finished),
         regrades=regrades.finished,
     )
+
+
+KINDS = frozenset(kind.__name__ for kind in (RegradePlanned, RegradeSkipped, RegradeFinished))
+
+
+async def finished_regrades(log: EventLog, job: str) -> list[Regrade]:
+    """A job's finished regrades in order; nothing else of the job is decoded."""
+    regrades = RegradesFold()
+    async for event in each_event(log, stream_of(job)):
+        if event.kind in KINDS:
+            decoded = decode_or_none(event)
+            if isinstance(decoded, RegradePlanned | RegradeSkipped | RegradeFinished):
+                regrades.take(event, decoded)
+    return regrades.finished

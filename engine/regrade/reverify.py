@@ -9,7 +9,7 @@ import msgspec
 from ...events.kinds import RegradeScored
 from ...events.log import EventLog
 from ...projections.source import JobSource, read_trial
-from .progress import load_progress
+from .progress import finished_regrades
 from .stored import read_stored
 
 REASON = "reverify: the engine had given 0, because nothing usable came from the verifier"
@@ -17,7 +17,7 @@ REASON = "reverify: the engine had given 0, because nothing usable came from the
 
 async def engine_given(log: EventLog, job: str) -> list[str]:
     """The trials of a job that have no verdict of a verifier's yet, in the summary's order."""
-    finished = (await load_progress(log, job)).finished
+    finished = {one.id for one in await finished_regrades(log, job)}
     summary = (await JobSource(log, job).summary()).documents["summary.json"]
     given = msgspec.json.decode(summary, type=dict[str, Any])["engine_given_rewards"]["trials"]
     found: list[str] = []

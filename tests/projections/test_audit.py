@@ -25,6 +25,7 @@ from helpers.given import (
     trial_scored,
     verifier_started,
 )
+from trialog.events import pages as pages_module
 from trialog.events.blobs import FILE_LIMIT, BlobFolder
 from trialog.events.clock import RandomIds, SystemClock
 from trialog.events.envelope import new_event
@@ -36,7 +37,6 @@ from trialog.events.log import EventLog
 from trialog.events.memory import MemoryLog
 from trialog.events.open import memory_log, open_log
 from trialog.events.values import BlobRef, blob_ref
-from trialog.projections import audit as audit_module
 from trialog.projections.audit import Difference
 from trialog.projections.rebuild import check, rebuild, rebuild_at
 
@@ -245,7 +245,7 @@ async def test_a_workspace_that_was_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was pruned may be missing; an entry about it that can't be read excuses nothing."""
-    monkeypatch.setattr(audit_module, "PAGE", 1)
+    monkeypatch.setattr(pages_module, "PAGE", 1)
     name = blob_ref(WORKSPACE).blob
     async with memory_log() as log:
         assert isinstance(log, MemoryLog)
