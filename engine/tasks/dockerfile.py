@@ -47,6 +47,32 @@ def needs_buildkit(text: str) -> str | None:
     return None
 
 
+def base_images(text: str) -> list[str]:
+    """The images that FROM and ``COPY --from`` take, without stages of its own.
+
+    Left out are names with variables in them.
+    """
+    stages: set[str] = {"scratch"}
+    images: list[str] = []
+    for one in instructions(text):
+        match one.name:
+            case "FROM":
+                words = one.rest.split()
+                found = words[:1]
+                if len(words) == 3 and words[1].upper() == "AS":
+                    stages.add(words[2].lower())
+            case "COPY" if "from" in one.flags:
+                found = [one.flags["from"]]
+            case _:
+                continue
+        images += [
+            name
+            for name in found
+            if "$" not in name and not name.isdecimal() and name.lower() not in stages
+        ]
+    return list(dict.fromkeys(images))
+
+
 def copied_sources(text: str) -> list[str]:
     """Paths and patterns that COPY and ADD take from the build context, in order.
 

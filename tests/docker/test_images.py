@@ -129,6 +129,30 @@ async def test_built_once(backend: DockerBackend, tmp_path: Path, docker: Docker
         await docker("image", "rm", "-f", str(found[0].name))
 
 
+async def test_built_again_when_its_base_is_another(
+    backend: DockerBackend, build: Build, tmp_path: Path, docker: Docker
+) -> None:
+    """A base that was pulled or made anew under its name is built upon, and only once."""
+    old, new = await build("RUN echo old >/version"), await build("RUN echo new >/version")
+    base = f"based-{tmp_path.name.lower()}:1"
+    (tmp_path / "Dockerfile").write_text(f"FROM {base}\nCMD true\n")
+    wanted = request(dockerfile=tmp_path / "Dockerfile", context=tmp_path)
+    await docker("tag", str(old.name), base)
+    made = [await backend.prepare(wanted)]
+    try:
+        assert (await backend.prepare(wanted)).digest == made[0].digest
+        await docker("tag", str(new.name), base)
+        made.append(await backend.prepare(wanted))
+        words = ("run", "--rm", "--network", "none", str(made[1].digest), "cat", "/version")
+        assert await docker(*words) == "new"
+        again = await backend.prepare(wanted)
+        assert (again.digest, again.build_seconds) == (made[1].digest, None)
+    finally:
+        for image in made:
+            await docker("image", "rm", "-f", str(image.digest))
+        await docker("image", "rm", base)
+
+
 async def test_build_that_fails(build: Build) -> None:
     """A build's failure shows the end of its output and names the task."""
     with pytest.raises(ImageError, match=r"(?s)task made .*can't be built.*returned.*lost the way"):

@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections import deque
 from collections.abc import AsyncGenerator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from anyio import to_thread
 
 from ....events.errors import said
 from ...errors import BuildTimeout, ImageError
-from ...tasks.dockerfile import needs_buildkit
+from ...tasks.dockerfile import base_images, needs_buildkit
 from ..protocol import ImageRequest
 from .api import CHUNK, Engine, EngineRefused
 from .context import Context, pack_context
@@ -29,6 +30,10 @@ _HOUSEKEEPING = (" ---> ", "Removing intermediate container ")
 """Lines of the engine's about its own layers; one would come last, after what went wrong."""
 
 
+_NEVER = datetime.min.replace(tzinfo=UTC)
+"""Engines that don't say when an image got its name have none that is newer."""
+
+
 class Built(NamedTuple):
     """An image that is there under a tag."""
 
@@ -38,7 +43,7 @@ class Built(NamedTuple):
 
 
 class Builder:
-    """Builds on one engine. What was built from the same files is not built again."""
+    """Builds on one engine. What was built from the same files and images is not built again."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -55,7 +60,7 @@ class Builder:
         try:
             packed = await self._pack(request, context, folder)
             tag = f"trialog/{_plain(request.task)}:{packed.digest[:24]}"
-            if await self._is_there(tag):
+            if await self._is_current(tag, base_images(packed.dockerfile)):
                 return Built(tag, None)
             begun = anyio.current_time()
             lines: deque[str] = deque(maxlen=LAST_LINES)
@@ -83,14 +88,30 @@ class Builder:
                 f"task {request.task}: the build context {context} can't be read: {said(error)}"
             ) from error
 
-    async def _is_there(self, tag: str) -> bool:
+    async def _is_current(self, tag: str, bases: list[str]) -> bool:
+        """Whether an image is there, and no image that it was made of was named after it.
+
+        One that was pulled or made again since has another content under the name; where it has
+        not, building again finds each step done.
+        """
+        built = await self._named(tag)
+        if built is None:
+            return False
+        return all([(await self._named(base) or built) <= built for base in bases])
+
+    async def _named(self, name: str) -> datetime | None:
+        """When an image got its newest name here; null when it is not here."""
         try:
-            await self._engine.json("GET", f"images/{tag}/json")
+            found: dict[str, Any] = await self._engine.json("GET", f"images/{name}/json")
         except EngineRefused as error:
-            if error.status == 404:
-                return False
+            if error.status in (400, 404):
+                return None
             raise
-        return True
+        said = (found.get("Metadata") or {}).get("LastTagTime") or ""
+        try:
+            return datetime.fromisoformat(said).astimezone(UTC)
+        except (ValueError, OverflowError):
+            return _NEVER
 
     async def _run(
         self, request: ImageRequest, packed: Context, context: Path, tag: str, lines: deque[str]

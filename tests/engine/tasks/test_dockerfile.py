@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trialog.engine.errors import TaskError
-from trialog.engine.tasks.dockerfile import copied_sources, in_context, needs_buildkit
+from trialog.engine.tasks.dockerfile import base_images, copied_sources, in_context, needs_buildkit
 from trialog.engine.tasks.load import load_task
 
 Make = Callable[..., Path]
@@ -75,6 +75,16 @@ def test_a_source_is_in_a_context_or_not(tmp_path: Path):
         assert in_context(source, tmp_path), source
     for source in ("b", "a/*.py", "../a", "a/../../x", "a\0b", "x" * 5000):
         assert not in_context(source, tmp_path), source
+
+
+def test_base_images_are_those_that_are_not_stages_of_its_own():
+    """Of FROM and COPY --from; names with variables and scratch are none."""
+    text = (
+        "ARG V=1\nFROM --platform=linux/amd64 a:1 AS one\nFROM one as Two\nFROM scratch\n"
+        "FROM b:${V}\nFROM a:1\nCOPY --from=c/d@sha256:00 /x /x\nCOPY --from=two /x /x\n"
+        "COPY --from=0 /x /x\nCOPY f /x\n"
+    )
+    assert base_images(text) == ["a:1", "c/d@sha256:00"]
 
 
 def test_the_context_is_the_environment_folder(make: Make):
