@@ -85,10 +85,6 @@ class StoredTrial(msgspec.Struct, frozen=True, kw_only=True):
     review: HumanReviewSubmitted | None
 
 
-class TrialUnreadable(ValueError):
-    """A trial's events do not say what a verifier needs."""
-
-
 async def stored_trial(
     trial: str,
     events: Sequence[RecordedEvent],

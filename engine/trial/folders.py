@@ -216,7 +216,7 @@ class TrialFolders:
             (self.verifier, self.verifier_targets[0]),
         ):
             try:
-                left[place] = self._listed(place, folder) if self._closed else self._swap(folder)
+                left[place] = self._listed(folder) if self._closed else self._swap(folder)
             except OSError as error:
                 left[place] = list_leftovers(folder)
                 stuck = (place, error.strerror or str(error))
@@ -227,7 +227,7 @@ class TrialFolders:
                 stuck = (self.solution_targets[0], error.strerror or str(error))
         return left, stuck
 
-    def _listed(self, place: str, folder: Path) -> list[Leftover]:
+    def _listed(self, folder: Path) -> list[Leftover]:
         """Nothing, or a fault: no agent could put anything into a folder that was shut to it."""
         left = list_leftovers(folder)
         if left or stat.S_IMODE(os.lstat(folder).st_mode) != CLOSED:

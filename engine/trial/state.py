@@ -129,12 +129,6 @@ class TrialState(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A sandbox of it is kept on purpose."""
 
     @property
-    def gradable(self) -> bool:
-        """Whether the saved workspace is all that a verifier needs."""
-        saved = self.workspace
-        return saved is not None and saved.outside == [] and not self.kept_running
-
-    @property
     def lost_artifact(self) -> str | None:
         """An artifact of its that could not be taken out of the sandbox, and why."""
         if self.artifacts is None or self.sandbox is None:

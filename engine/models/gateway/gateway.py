@@ -173,7 +173,7 @@ class Gateway:
                     await self._hold_up()
                     return
                 api = api_of(head.target, head.headers)
-                await self._request(client, head, api)
+                await self._request(client, head)
             except BadRequest as bad:
                 self._refused[bad.code] += 1
                 await self._hold_up()
@@ -184,7 +184,7 @@ class Gateway:
             if not client.again():
                 return
 
-    async def _request(self, client: ClientConnection, head: Head, api: Api) -> None:
+    async def _request(self, client: ClientConnection, head: Head) -> None:
         if not hmac.compare_digest(key_in(head.headers).encode(), self._key.encode()):
             raise BadRequest(401, "this is not the key that the trial was given", "invalid_key")
         target = find(head.method, head.target, head.headers)

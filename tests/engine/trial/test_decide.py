@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from trialog.engine.errors import CommandRefused
 from trialog.engine.trial.decide import Cancel, Conclude, Interrupt, Record, combine, decide
-from trialog.engine.trial.state import Stage, TrialState, fold
+from trialog.engine.trial.state import TrialState, fold
 from trialog.events.kinds import (
     ActionTaken,
     AgentFailed,
@@ -269,14 +269,6 @@ def test_folding_in_two_halves_is_folding_once(cut: int) -> None:
     """The state does not depend on where the fold was interrupted."""
     events = [*UP_TO_VERIFIER, scored(1.0), TrialFinished(outcome="scored")]
     assert fold(events[cut:], fold(events[:cut])) == fold(events)
-
-
-def test_gradable_only_when_nothing_changed_outside() -> None:
-    """Saved work can be graded alone only if it is known that nothing else was changed."""
-    state = fold([*WORKED, SAVED])
-    assert state.gradable
-    assert not fold(WORKED).gradable
-    assert state.stage is Stage.STOPPED
 
 
 def asked(name: str = "person", **more: object) -> HumanReviewRequested:
