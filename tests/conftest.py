@@ -10,6 +10,7 @@ from blockbuster import BlockBuster, blockbuster_ctx
 from hypothesis import settings
 
 from helpers import terminal
+from trialog.engine import own_log
 
 # How long an example takes says more of the machine's load than of the code.
 settings.register_profile("trialog", deadline=None)
@@ -30,8 +31,10 @@ def blockbuster() -> Iterator[BlockBuster]:
 
 
 @pytest.fixture(autouse=True)
-def unset_log_lines() -> Iterator[None]:
-    """How a command sets up the lines of its log is not how the next test finds them."""
+def unset_log_lines(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No command has said which lines it wants, and what one says is forgotten after its test."""
+    monkeypatch.setattr(own_log, "_configuring", None)
+    monkeypatch.setattr(own_log, "_level", None)
     structlog.reset_defaults()
     yield
     structlog.reset_defaults()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ from anyio import to_thread
 
 from helpers.fakes import FakeBackend, FakeSandbox, passes
 from helpers.jobs import Watched, services, tasks
-from trialog.engine import own_log
 from trialog.engine.agents import agent_by_name, agent_name
 from trialog.engine.console.outputs import recorded_output
 from trialog.engine.job.agents import unused_settings
@@ -380,16 +379,6 @@ async def test_cancelled_output_is_kept(tmp_path: Path, phase_of: str) -> None:
 # The engine's own lines
 
 
-@pytest.fixture
-def unconfigured(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No command has said which lines it wants."""
-    monkeypatch.setattr(own_log, "_configuring", None)
-    structlog.reset_defaults()
-    yield
-    structlog.reset_defaults()
-
-
-@pytest.mark.usefixtures("unconfigured")
 async def test_lines_about_the_stages(tmp_path: Path) -> None:
     """Each stage of a trial is a line for -v, smaller ones are for -vv, and none tells a secret."""
     with structlog.testing.capture_logs() as lines:
@@ -406,7 +395,6 @@ async def test_lines_about_the_stages(tmp_path: Path) -> None:
     assert "sandbox wanted" in [line["event"] for line in lines if line["log_level"] == "debug"]
 
 
-@pytest.mark.usefixtures("unconfigured")
 async def test_no_lines_for_who_uses_the_engine_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
