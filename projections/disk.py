@@ -82,7 +82,7 @@ def put(folder: Path, path: str, data: bytes) -> bool:
     if holds(target, data):
         return False
     with writing(target):
-        part = target.parent / PART
+        part = f"{os.path.dirname(target)}/{PART}"  # paths of pathlib cost as much as the disk
         try:
             descriptor = _create(part)
         except (FileExistsError, FileNotFoundError):
@@ -91,7 +91,7 @@ def put(folder: Path, path: str, data: bytes) -> bool:
             _fill(descriptor, data)
             os.replace(part, target)
         except BaseException:
-            part.unlink(missing_ok=True)
+            Path(part).unlink(missing_ok=True)
             raise
     return True
 
@@ -154,14 +154,14 @@ def fresh_part(target: Path) -> Path:
 
 def place(folder: Path, path: str) -> Path:
     """Where a file below `folder` goes. Raises where a link leads out of it on the way."""
-    step = folder
+    step = os.fspath(folder)
     for name in path.split("/")[:-1]:
-        step /= name
-        if step.is_symlink():
+        step = f"{step}/{name}"
+        if os.path.islink(step):
             raise OSError(
                 errno.ELOOP,
                 "a link is in the way; remove it, nothing is written through",
-                str(step),
+                step,
             )
     return folder / path
 

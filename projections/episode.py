@@ -6,8 +6,8 @@ way: values as they were recorded, redacted ones included.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias, cast
 
 import msgspec
 
@@ -28,8 +28,8 @@ from ..events.kinds import (
     VerifierScored,
 )
 from ..events.kinds.parts import AppState, StateChange
-from ..events.values import BlobRef, Json, unescape
-from .patch import apply_patch, copied
+from ..events.values import BlobRef, Json
+from .patch import patched
 from .texts import full_text, full_value, reference
 
 
@@ -117,11 +117,14 @@ class EpisodeFold:
     """Folds a trial's events into its episode; the trial's own order may go on at any time.
 
     Rewards are those that the trial earned, up to its end: labels applied later are left out.
+    `plain` says that no event has a key that begins with ``$``, see `is_plain`: then values are
+    given as they were stored, which the reader must not change.
     """
 
-    def __init__(self, trial: str, task: TaskData) -> None:
+    def __init__(self, trial: str, task: TaskData, *, plain: bool = False) -> None:
         self._trial = trial
         self._task = task
+        self._full: _Full = _as_stored if plain else full_value
         self._seed: int | None = None
         self._initial: dict[str, AppState] = {}
         self._states: dict[str, Json] = {}
@@ -180,8 +183,7 @@ class EpisodeFold:
     def _change(self, name: str, change: StateChange, blobs: Mapping[str, bytes]) -> Json:
         if change.patch is None:
             return _stored(_full(change), blobs)
-        # Patching changes the tree, and the steps before keep theirs.
-        return apply_patch(copied(self._states[name]), change.patch)
+        return patched(self._states[name], change.patch)  # the steps before keep theirs
 
     def _earn(
         self, given: StepRewarded | HindsightCredited, source: Literal["step", "hindsight"]
@@ -212,47 +214,45 @@ class EpisodeFold:
 
     def data(self, blobs: Mapping[str, bytes]) -> EpisodeData:
         """The episode as it stands."""
-        ended = self._ended
-        final = (
-            {name: full_value(state, blobs) for name, state in ended.apps.items()}
-            if ended
-            else {name: unescape(state) for name, state in self._states.items()}
-        )
+        ended, full = self._ended, self._full
+        states = ended.apps if ended else self._states
+        final = {name: full(state, blobs) for name, state in states.items()}
         return EpisodeData(
             trial=self._trial,
             task=self._task,
             seed=self._seed,
             apps={
                 name: AppData(
-                    initial=full_value(app.state, blobs), final=final.get(name), control=app.control
+                    initial=full(app.state, blobs), final=final.get(name), control=app.control
                 )
                 for name, app in self._initial.items()
             },
-            first_observation=full_value(self._first, blobs),
+            first_observation=full(self._first, blobs),
             steps=[self.step(number, blobs) for number in range(len(self._steps))],
-            answer=_answer(self._answer, blobs),
+            answer=_answer(self._answer, blobs, full),
             terminated=ended.terminated if ended else False,
             truncated=ended.truncated if ended else False,
             reason=ended.reason if ended else None,
             usage=self._usage(),
             artifacts=self._artifacts,
-            model_calls=[_call(event_id, call, blobs) for event_id, call in self._calls],
-            queries=[_query(query, blobs) for query in self._queries],
+            model_calls=[_call(event_id, call, blobs, full) for event_id, call in self._calls],
+            queries=[_query(query, blobs, full) for query in self._queries],
             rewards=list(self._rewards),
         )
 
     def step(self, number: int, blobs: Mapping[str, bytes]) -> StepData:
         """One step of it."""
         event_id, taken, states = self._steps[number]
+        full = self._full
         return StepData(
             event_id=event_id,
             turn=taken.turn,
             app=taken.app,
             action=taken.action,
-            arguments=_arguments(taken.arguments, blobs),
-            observation=full_value(taken.observation, blobs),
+            arguments=_arguments(taken.arguments, blobs, full),
+            observation=full(taken.observation, blobs),
             error=None if taken.error is None else full_text(taken.error, blobs),
-            states={name: unescape(state) for name, state in states.items()},
+            states={name: full(state, blobs) for name, state in states.items()},
             observed_by=taken.observed_by,
             model_call=taken.model_call,
             tool_call=taken.tool_call,
@@ -319,12 +319,24 @@ def _unwrapped(answer: Json | None) -> list[Json]:
     return [answer, *cast("Sequence[Json]", answer)] if isinstance(answer, list) else [answer]
 
 
-def _answer(answer: Json | None, blobs: Mapping[str, bytes]) -> list[Any] | None:
+def is_plain(events: Iterable[RecordedEvent]) -> bool:
+    """Whether no text in them begins with ``$``, and so no key: nothing is a blob or escaped."""
+    return not any('"$' in event.data for event in events)
+
+
+_Full: TypeAlias = Callable[[Json, Mapping[str, bytes]], Json]
+
+
+def _as_stored(value: Json, blobs: Mapping[str, bytes]) -> Json:
+    return value
+
+
+def _answer(answer: Json | None, blobs: Mapping[str, bytes], full: _Full) -> list[Any] | None:
     if answer is None:
         return None
     if isinstance(answer, list):
-        return [full_value(item, blobs) for item in cast("Sequence[Json]", answer)]
-    value = full_value(answer, blobs)  # the list of one is in the blob, or was left out
+        return [full(item, blobs) for item in cast("Sequence[Json]", answer)]
+    value = full(answer, blobs)  # the list of one is in the blob, or was left out
     return list(cast("Sequence[Any]", value)) if isinstance(value, list) else [value]
 
 
@@ -334,8 +346,8 @@ def _full(change: StateChange) -> Json:
     return cast("Sequence[Json]", full)[0] if isinstance(full, list) else full
 
 
-def _arguments(value: Json | None, blobs: Mapping[str, bytes]) -> dict[str, Any]:
-    given = full_value(value, blobs)
+def _arguments(value: Json | None, blobs: Mapping[str, bytes], full: _Full) -> dict[str, Any]:
+    given = full(value, blobs)
     return cast("dict[str, Any]", given) if isinstance(given, dict) else {}
 
 
@@ -345,25 +357,27 @@ def _stored(value: Json, blobs: Mapping[str, bytes]) -> Json:
     return value if ref is None else msgspec.json.decode(blobs[ref.blob])
 
 
-def _call(event_id: str, call: ModelCalled, blobs: Mapping[str, bytes]) -> dict[str, Any]:
+def _call(
+    event_id: str, call: ModelCalled, blobs: Mapping[str, bytes], full: _Full
+) -> dict[str, Any]:
     return {
         "event_id": event_id,
         "model": call.model,
         "turn": call.turn,
-        "request": full_value(call.request, blobs),
-        "response": full_value(call.response, blobs),
+        "request": full(call.request, blobs),
+        "response": full(call.response, blobs),
         "error": None if call.error is None else full_text(call.error, blobs),
         "usage": msgspec.structs.asdict(call.usage),
     }
 
 
-def _query(query: AppQueried, blobs: Mapping[str, bytes]) -> QueryData:
+def _query(query: AppQueried, blobs: Mapping[str, bytes], full: _Full) -> QueryData:
     return QueryData(
         verifier=query.verifier,
         app=query.app,
         action=query.action,
-        arguments=_arguments(query.arguments, blobs),
-        answer=full_value(query.answer, blobs),
+        arguments=_arguments(query.arguments, blobs, full),
+        answer=full(query.answer, blobs),
         error=None if query.error is None else full_text(query.error, blobs),
         step=query.step,
     )

@@ -5,8 +5,8 @@ A key that is replaced keeps its place; one that is added goes to the end.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, cast
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, cast
 
 import msgspec
 
@@ -26,23 +26,53 @@ def copied(value: Json) -> Json:
 
 def apply_patch(value: Json, patch: Sequence[Json]) -> Json:
     """The patched value; containers inside `value` are changed in place."""
+    return _patched(value, patch, _as_it_is)
+
+
+def patched(value: Json, patch: Sequence[Json]) -> Json:
+    """The same, with `value` and all that is in it left as they are; what is equal is shared."""
+    return _patched(value, patch, _part)
+
+
+_Reach: TypeAlias = Callable[[list[Json], str], None]
+"""Called with each place right before it is changed."""
+
+
+def _patched(value: Json, patch: Sequence[Json], reach: _Reach) -> Json:
     holder: list[Json] = [value]
     for operation in patch:
         try:
-            _apply(holder, operation)
+            _apply(holder, operation, reach)
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise PatchError(f"{_shown(operation)} does not fit: {error!r}") from error
     return holder[0]
 
 
-def _apply(holder: list[Json], operation: dict[str, Json]) -> None:
+def _as_it_is(holder: list[Json], path: str) -> None:
+    pass
+
+
+def _part(holder: list[Json], path: str) -> None:
+    """Put copies in place of the containers that lead to a place, so that they can be changed."""
+    parent: Any = holder
+    key: Any = 0
+    for part in path.split("/")[1:]:
+        inner = parent[key]
+        parent[key] = parent = inner.copy()
+        key = _key(parent, part, adding=True)
+
+
+def _apply(holder: list[Json], operation: dict[str, Json], reach: _Reach) -> None:
     path: str = operation["path"]
     match operation["op"]:
         case "add":
+            reach(holder, path)
             _insert(holder, path, copied(operation["value"]))
         case "remove":
+            reach(holder, path)
             _take(holder, path)
         case "replace":
+            reach(holder, path)
             parent, key = _place(holder, path)
             parent[key]  # must be there
             parent[key] = copied(operation["value"])
@@ -50,10 +80,15 @@ def _apply(holder: list[Json], operation: dict[str, Json]) -> None:
             source: str = operation["from"]
             if path.startswith(f"{source}/"):
                 raise ValueError("a value can't move into itself")
-            _insert(holder, path, _take(holder, source))
+            reach(holder, source)
+            moved = _take(holder, source)
+            reach(holder, path)
+            _insert(holder, path, moved)
         case "copy":
             parent, key = _place(holder, operation["from"])
-            _insert(holder, path, copied(parent[key]))
+            value = copied(parent[key])
+            reach(holder, path)
+            _insert(holder, path, value)
         case "test":
             parent, key = _place(holder, path)
             if not _equal(parent[key], operation["value"]):

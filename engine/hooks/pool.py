@@ -20,6 +20,9 @@ from .wire import Outcome
 _MORE = 8
 """Processes beside the usual ones while some are held up by calls that take long."""
 
+_START = 0.2
+"""Seconds that it takes to start one; so much must wait, or those at work are done as soon."""
+
 _START_TRIES = 3
 _DEATHS = 3
 """So often a work is given to another process when one ends under it and no hook is to blame."""
@@ -138,7 +141,7 @@ class HookPool(JobHooks):
                         job.broken[number] = self._broken[source.key]
                 process.give(job)
         working = [p for p in self._processes if not p.stalled and not p.ending]
-        if waiting and len(working) < self._size and len(self._processes) < self._size + _MORE:
+        if self._short_of(working) and len(self._processes) < self._size + _MORE:
             process = HookProcess(self._memory, self._assign, self._printed)
             self._processes.append(process)
             self._tasks.start_soon(self._serve, process)
@@ -146,6 +149,12 @@ class HookPool(JobHooks):
             for process in working[self._size :]:
                 if process.idle:
                     process.stop()
+
+    def _short_of(self, working: Sequence[HookProcess]) -> bool:
+        """Whether another process is worth its start, with these at work."""
+        if not self._waiting or len(working) >= self._size:
+            return False
+        return all(len(self._waiting) * process.busy > _START for process in working)
 
     async def _serve(self, process: HookProcess) -> None:
         """A process's whole life."""

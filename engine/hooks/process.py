@@ -82,6 +82,11 @@ class HookProcess:
         return ahead - len(self._inflight)
 
     @property
+    def busy(self) -> float:
+        """Seconds that a work takes, as far as is known."""
+        return self._busy
+
+    @property
     def idle(self) -> bool:
         """Whether it has nothing to do."""
         return self.ready and not self._inflight and not self.ending

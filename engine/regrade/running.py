@@ -21,6 +21,7 @@ from ...projections.names import Names
 from ...projections.regrade_files import RegradeFiles
 from ...projections.regrades import Regrade
 from ...projections.source import JobSource, read_trial
+from ..collector import collect_rarely
 from ..errors import SandboxError
 from ..job.config import JobConfig
 from ..job.environment import unseal
@@ -138,7 +139,10 @@ class Running:
                 if one is not None:
                     watch(one)
 
-        await in_order(list(grouped(left, together.takes, TOGETHER)), some, tell)
+        async with anyio.create_task_group() as helpers:
+            helpers.start_soon(collect_rarely)
+            await in_order(list(grouped(left, together.takes, TOGETHER)), some, tell)
+            helpers.cancel_scope.cancel()
 
     async def look(self, watch: RegradeWatcher) -> None:
         """Tell of each trial what would be done with it."""

@@ -108,9 +108,10 @@ class StoredFold:
         blobs: Mapping[str, bytes] | None = None,
         *,
         finished: Collection[str] = (),
+        plain: bool = False,
     ) -> None:
         self._found = StoredTrial(trial=trial)
-        self._episode = None if task is None else EpisodeFold(trial, task)
+        self._episode = None if task is None else EpisodeFold(trial, task, plain=plain)
         self._blobs = blobs or {}
         self._finished = finished
 

@@ -16,7 +16,7 @@ from ...events.drafts import recorded
 from ...events.envelope import Appended, NewEvent, RecordedEvent
 from ...events.errors import BlobAltered, BlobMissing, LogCorrupt
 from ...events.kinds import RegradeFailed, RegradeScored
-from ...projections.episode import episode_blobs
+from ...projections.episode import episode_blobs, is_plain
 from ...projections.regrade_files import RegradeFiles
 from ...projections.trial import TrialFold
 from ..hooks.protocol import Recorded, TrialGiven
@@ -125,9 +125,11 @@ class Together:
         if isinstance(events, LogCorrupt):
             return Refusal("trial_unreadable", str(events))
         try:
-            blobs = {ref.blob: await context.log.blobs.get(ref) for ref in episode_blobs(events)}
+            plain, blobs = is_plain(events), dict[str, bytes]()
+            if not plain:
+                blobs = {r.blob: await context.log.blobs.get(r) for r in episode_blobs(events)}
             task = context.data(self._tasks[trial])
-            stored = StoredFold(trial, task, blobs, finished=context.finished)
+            stored = StoredFold(trial, task, blobs, finished=context.finished, plain=plain)
             fold = TrialFold(keep=False)
             for event in events:
                 payload = decode_or_none(event)

@@ -38,6 +38,7 @@ from trialog.projections.episode import (
     TaskData,
     episode_blobs,
     episode_data,
+    is_plain,
 )
 
 TASK = TaskData(name="count", instructions="Count to two.", expected=2)
@@ -237,6 +238,32 @@ def test_stored_events_give_the_same_episode() -> None:
         live.feed(event.id, payload, {})
     assert episode_data("t__1", TASK, events, {}) == live.data({})
     assert episode_blobs(events) == []
+
+
+@given(st.booleans(), st.booleans())
+def test_plain_values_need_no_look(ended_too: bool, asked: bool) -> None:
+    """Where no key begins with a dollar, an episode is the same without a look at its values."""
+    change = [{"op": "replace", "path": "/deep/n", "value": 2}]
+    payloads: list[Event] = [
+        reset(counter={"deep": {"n": 1}, "list": [1, {"x": "y$"}]}),
+        taken(1, states={"counter": StateChange(patch=change)}),
+        taken(2, states={"counter": StateChange(full=[{"deep": {"n": 3}}])}),
+        AgentFinished(ended_by="answer", answer=[{"a": [1]}], duration=0.0),
+        *([AppQueried(verifier="v", app="counter", action="get", arguments={"k": 1}, answer=[2])]
+          if asked else []),
+        *([ended(counter={"deep": {"n": 3}})] if ended_too else []),
+    ]  # fmt: skip
+    events = recorded("trial/t__1", payloads)
+    assert is_plain(events)
+    plain = EpisodeFold("t__1", TASK, plain=True)
+    for event, payload in zip(events, payloads, strict=True):
+        plain.feed(event.id, payload, {})
+    assert plain.data({}) == episode_data("t__1", TASK, events, {})
+    assert plain.data({}).steps[0].states == {
+        "counter": {"deep": {"n": 2}, "list": [1, {"x": "y$"}]}
+    }
+    escaped = recorded("trial/t__1", [reset(counter={"$$mine": 1})])
+    assert not is_plain(escaped)
 
 
 def test_unknown_kinds_are_passed_over() -> None:

@@ -7,8 +7,10 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from trialog.projections.patch import PatchError, apply_patch
+from trialog.projections.patch import PatchError, apply_patch, patched
 
 
 @pytest.mark.parametrize(
@@ -35,15 +37,56 @@ from trialog.projections.patch import PatchError, apply_patch
     ],
 )  # fmt: skip
 def test_operations(value: Any, patch: list[Any], expected: Any) -> None:
-    """Each operation does what the standard says, at the place that its pointer names."""
+    """Each operation does what the standard says, at the place that its pointer names.
+
+    The same comes of it where the value itself stays as it was.
+    """
+    before = copy.deepcopy(value)
+    assert expected == patched(value, patch)
+    assert value == before
     assert expected == apply_patch(value, patch)
+
+
+_json = st.recursive(
+    st.integers(0, 3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("ab01"), inner),
+    max_leaves=8,
+)
+_pointer = st.lists(st.sampled_from(["a", "b", "0", "1", "-"]), max_size=3).map(
+    lambda parts: "".join(f"/{part}" for part in parts)
+)
+
+
+@given(
+    _json,
+    st.lists(
+        st.fixed_dictionaries({
+            "op": st.sampled_from(["add", "remove", "replace", "move", "copy", "test"]),
+            "path": _pointer, "from": _pointer, "value": _json,
+        }),
+        max_size=4,
+    ),
+)  # fmt: skip
+@example([[1], [2]], [{"op": "move", "from": "/0", "path": "/0/0"}])
+def test_a_patch_may_leave_the_value_as_it_was(value: Any, patch: list[Any]) -> None:
+    """Whatever a patch does to a copy, it does beside the value; what does not fit fits neither."""
+    before = copy.deepcopy(value)
+
+    def outcome(apply: Any, given: Any) -> Any:
+        try:
+            return json.dumps(apply(given, patch))
+        except PatchError:
+            return PatchError
+
+    assert outcome(patched, value) == outcome(apply_patch, copy.deepcopy(value))
+    assert json.dumps(value) == json.dumps(before)
 
 
 def test_keys_keep_their_order() -> None:
     """A key that is replaced keeps its place, one that is added goes to the end."""
     value = {"b": 1, "a": 2}
 
-    patched = apply_patch(
+    given_keys = apply_patch(
         value,
         [
             {"op": "replace", "path": "/b", "value": 3},
@@ -51,7 +94,7 @@ def test_keys_keep_their_order() -> None:
         ],
     )
 
-    assert '{"b": 3, "a": 2, "0": 4}' == json.dumps(patched)
+    assert '{"b": 3, "a": 2, "0": 4}' == json.dumps(given_keys)
 
 
 @pytest.mark.parametrize(
