@@ -30,6 +30,9 @@ _SYSTEM = re.compile(
 )
 """Where programs, libraries and what steers them lie."""
 
+_CACHE = re.compile(r".*/__pycache__(/.*)?")
+"""Written by every Python that may; before grading those of the image's modules are taken away."""
+
 
 class Saving(NamedTuple):
     """What of a trial is saved, and how much of it."""
@@ -169,7 +172,7 @@ def _system_changed(outside: Sequence[str]) -> list[WarningRaised]:
     Basic ones are put back before grading, and that is told apart. Honest work installs packages,
     so it is no more than a warning.
     """
-    changed = [path for path in outside if _SYSTEM.match(path)]
+    changed = [path for path in outside if _SYSTEM.match(path) and not _CACHE.fullmatch(path)]
     if not changed:
         return []
     named = ", ".join(changed[:5]) + (f" and {len(changed) - 5} more" if len(changed) > 5 else "")

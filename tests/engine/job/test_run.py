@@ -35,7 +35,7 @@ from trialog.engine.sandbox.protocol import (
     TreeTooLarge,
 )
 from trialog.events.checking import named_blobs
-from trialog.events.kinds import WarningRaised
+from trialog.events.kinds import WarningRaised, WorkspaceSaved
 from trialog.events.open import memory_log
 from trialog.events.values import unescape
 from trialog.projections.rebuild import check
@@ -517,3 +517,19 @@ async def test_changed_programs_are_a_warning(tmp_path: Path) -> None:
     assert warning["code"] == "system_changed"
     assert "/usr/bin/bash, /etc/ld.so.preload" in warning["message"]
     assert "/home/x" not in warning["message"]
+
+
+async def test_pythons_own_caches_are_no_changed_programs(tmp_path: Path) -> None:
+    """Honest work leaves them in most images; what they are made from is told, as before."""
+    cache = "/usr/local/lib/python3.11/json/__pycache__"
+    for more, told in (([], []), (["/usr/lib/python3/new.pyc"], ["system_changed"])):
+        backend = FakeBackend()
+        backend.outside = [cache, f"{cache}/decoder.cpython-311.pyc", *more]
+        async with memory_log() as log:
+            given = await tasks(tmp_path / f"t{len(more)}", 1)
+            await run_job(services(log, backend, tmp_path), CONFIG, given, Watched())
+            [saved] = await payloads(log, "trial/", "WorkspaceSaved")
+            warnings = await payloads(log, "trial/", "WarningRaised")
+        assert isinstance(saved, WorkspaceSaved)
+        assert saved.outside == backend.outside
+        assert [w.code for w in warnings if isinstance(w, WarningRaised)] == told
