@@ -62,10 +62,11 @@ WARNINGS: dict[str, Code] = {
     ),
     "model_calls_failed": Code(
         "Calls of an agent in the sandbox failed at its model's endpoint, which refused the key, "
-        "did not know the model, could not be reached or answered with errors: the score may say "
-        "more of the endpoint than of the agent.",
-        "See that key, model and endpoint are right, then `trialog run --from JOB`: a resume does "
-        "not run again what was scored.",
+        "did not know the model, could not be reached or answered with errors. Where others were "
+        "answered, the work was graded, and the score may say more of the endpoint than of the "
+        "agent; where none was, the trial is errored, and a resume runs it again.",
+        "See that key, model and endpoint are right; then `trialog resume JOB` for what is "
+        "errored, and `trialog run --from JOB` for what was scored, which a resume leaves.",
     ),
     "gateway_refused": Code(
         "The model gateway refused requests of the agent's: without the trial's key, malformed, "

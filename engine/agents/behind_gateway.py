@@ -34,7 +34,9 @@ async def run_behind_gateway(
             outcome = await _replayed(agent, inside, trial, models.recording)
     finally:
         gateway.close()
-    return outcome if trial.reached is None else _limited(outcome, trial.reached)
+    if trial.reached is not None:
+        return _limited(outcome, trial.reached)
+    return _without_model(outcome, trial) if trial.had_none else outcome
 
 
 async def _replayed(
@@ -63,6 +65,20 @@ async def _replayed(
             output=output if outcome is None else outcome.end.output,
         )
     )  # fmt: skip
+
+
+def _without_model(outcome: AgentOutcome, trial: TrialCalls) -> AgentOutcome:
+    """The outcome of an agent none of whose calls its endpoint answered: as for `chat`, it had no
+    model, and what it left says nothing of it."""
+    end = outcome.end
+    if isinstance(end, AgentFailed):
+        return outcome
+    calls = "its only call" if trial.asked == 1 else f"all of its {trial.asked} calls"
+    failed = AgentFailed(
+        error=f"the model's endpoint failed {calls}: {trial.why}", category=trial.category,
+        exit_code=end.exit_code, duration=end.duration, output=end.output, version=end.version,
+    )  # fmt: skip
+    return replace(outcome, end=failed)
 
 
 def _limited(outcome: AgentOutcome, reached: Reached) -> AgentOutcome:

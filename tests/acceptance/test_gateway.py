@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from acceptance.conftest import MakeTask, User
-from helpers.gateway import CALL, KEY, Endpoint, Reply, chat, chunk
+from helpers.gateway import CALL, KEY, Endpoint, Reply, chat, chunk, refused
 
 pytestmark = pytest.mark.bubblewrap
 
@@ -158,3 +158,34 @@ def test_a_cost_limit(
         result["usage"]["model_calls"], round(result["usage"]["cost_usd"], 9),
     )  # fmt: skip
     assert 3 == len(endpoint.asked)
+
+
+@pytest.mark.parametrize(
+    ("reply", "category"),
+    [(refused(401, "no such key"), "model_unavailable"), (refused(500), "model_failed")],
+)
+def test_an_endpoint_that_fails_every_call_is_no_zero_of_the_agents(
+    user: User, make_task: MakeTask, endpoint: Endpoint, program: Program,
+    reply: Reply, category: str,
+) -> None:  # fmt: skip
+    """The trial is errored, says why, and a resume runs it again once the endpoint answers; one
+    whose first call was answered is graded, and left alone by the resume."""
+    endpoint.reply(reply)
+    words = ("--agent", program(f"chat(); chat()\n{WORK}"), "--model", "m")
+    job = user.job(make_task(), *words, code=1)
+    [before] = results(job)
+    assert ("errored", category, None) == (
+        before["outcome"], before["error_category"], before["rewards"],
+    )  # fmt: skip
+    assert "the model's endpoint failed all of its 3 calls: the endpoint " in before["error"]
+    plan = user.run("resume", job, "--dry-run", code=0).out
+    assert f"errored ({category}): there was no work to grade" in plan
+    endpoint.reply(chat())
+    user.run("resume", job, code=0)
+    again = next(one for one in results(job) if one["outcome"] == "scored")
+    assert again["passed"]
+
+    endpoint.reply(chat(), reply)
+    [graded] = results(user.job(user.home / "t", *words))
+    assert ("scored", 0.0) == (graded["outcome"], graded["rewards"]["reward"])
+    assert ["model_calls_failed"] == [one["code"] for one in graded["warnings"]]

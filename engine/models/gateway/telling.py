@@ -22,8 +22,8 @@ from .said import said_in
 from .trial import OUT_OF_TIME, TrialCalls
 from .wanted import Wanted, apart
 
-ENDPOINTS = ("unreachable", "unavailable")
-"""Failures that the endpoint is to blame for, or its key."""
+ENDPOINTS = {"unreachable": "model_failed", "unavailable": "model_unavailable"}
+"""Failures that the endpoint is to blame for, or its key, and the category of each."""
 
 
 class Failed(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,6 +88,7 @@ class CallRecord:
         if failed is not None and failed.failure in ENDPOINTS and failed.code != OUT_OF_TIME:
             trial.failed += 1
             trial.why = failed.error
+            trial.category = ENDPOINTS[failed.failure]
 
     async def _emit(self, response: Any, failed: Failed | None, usage: Usage, size: int) -> str:
         trial, wanted, route = self._trial, self._wanted, self._target.route

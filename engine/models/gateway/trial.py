@@ -84,6 +84,13 @@ class TrialCalls:
         """Those that failed, and the endpoint is to blame."""
         self.why = ""
         """What the last of these failed of."""
+        self.category = ""
+        """The category of an agent whose every call failed like the last one."""
+
+    @property
+    def had_none(self) -> bool:
+        """Whether the trial had no model: it called, and the endpoint failed each call."""
+        return 0 < self.failed == self.asked
 
     def may_call(self, model: str) -> bool:
         """Whether the trial may call a model."""
