@@ -14,6 +14,7 @@ from ..events.kinds.trial import ImportedTrial
 from ..events.values import Json, Text
 from .document import compact
 from .texts import reference
+from .usage import dollars
 
 WIDTH = 160
 """Characters of a value or text that a line shows."""
@@ -289,7 +290,7 @@ def _said_used(usage: Usage | None) -> str:
     """What it says is not what was seen."""
     if usage is None:
         return ""
-    cost = "" if usage.cost_usd is None else f", ${usage.cost_usd:g}"
+    cost = "" if usage.cost_usd is None else f", {dollars(usage.cost_usd)}"
     tokens = f"{_known(usage.input_tokens)} tokens in, {_known(usage.output_tokens)} out"
     return f", by its own word {tokens}{cost}"
 

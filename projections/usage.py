@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections.abc import Sequence
 
@@ -62,3 +63,9 @@ def usage_total(calls: Sequence[Usage | UsageTotal]) -> UsageTotal:
 
 def _plus(known: int | None, more: int | None) -> int | None:
     return more if known is None else known if more is None else known + more
+
+
+def dollars(value: float) -> str:
+    """``$0.0123``: four decimals, and as many more as two figures of a smaller sum need."""
+    small = 0 < value < 0.001
+    return f"${value:.{1 - math.floor(math.log10(value)) if small else 4}f}"

@@ -7,8 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Protocol
 
+import msgspec
+
 from ...events.codes import CATEGORIES
 from ...events.values import unescape
+from ...projections.usage import UsageTotal, dollars
 from ..job.plan import PlannedSlot
 from ..job.report import TrialEnded
 from .tally import Tally, agent_line, tamper_line
@@ -25,6 +28,8 @@ __all__ = (
     "summary_lines",
     "trial_line",
     "unscored_lines",
+    "usage_lines",
+    "used",
     "warning_lines",
 )
 
@@ -118,6 +123,7 @@ def summary_lines(
         *(line for line in told if line is not None),
         *tally.hook_errors.lines(),
         interval_line(summary),
+        *usage_lines(summary),
     ]
 
 
@@ -278,6 +284,26 @@ def interval_line(summary: Mapping[str, Any]) -> str:
         f"mean reward {number(mean['value'])} {_between(number, mean)} "
         f"(95% intervals, n={rate['n']})"
     )
+
+
+def usage_lines(summary: Mapping[str, Any]) -> list[str]:
+    """What the models of all executions used; nothing where none was called."""
+    usage = msgspec.convert(summary["usage"], UsageTotal)
+    return [f"Model calls: {used(usage)}"] if usage.model_calls else []
+
+
+def used(usage: UsageTotal) -> str:
+    """``3, 1,200 tokens in (1,000 cached), 56 out, $0.0123``, with what is known of it."""
+    parts = [f"{usage.model_calls:,}"]
+    if usage.input_tokens is not None:
+        cached = "" if usage.cached_tokens is None else f" ({usage.cached_tokens:,} cached)"
+        parts.append(f"{usage.input_tokens:,} tokens in{cached}")
+    if usage.output_tokens is not None:
+        tokens = "" if usage.input_tokens is not None else " tokens"
+        parts.append(f"{usage.output_tokens:,}{tokens} out")
+    if usage.cost_usd is not None:
+        parts.append(dollars(usage.cost_usd))
+    return ", ".join(parts)
 
 
 def _between(shown: Any, figure: Mapping[str, Any]) -> str:

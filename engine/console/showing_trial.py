@@ -24,7 +24,7 @@ from ..location import NotFound, job_folder, job_started
 from ..regrade.progress import finished_regrades
 from .hook_errors import HookErrors
 from .kept import kept_trials
-from .lines import labels, trial_line
+from .lines import labels, trial_line, used
 from .regrade_lines import regraded_line
 from .rows import cancel_reason, hook_failures, row_of
 from .session import Session
@@ -227,8 +227,7 @@ def _work(found: Result) -> Iterator[str]:
     for line in errors.lines():
         yield f"  {line}"
     if found.usage.model_calls:
-        cost = "" if found.usage.cost_usd is None else f", {found.usage.cost_usd:.4f} USD"
-        yield f"  model calls: {found.usage.model_calls}{cost}"
+        yield f"  model calls: {used(found.usage)}"
     phases = ("build", "start", "agent", "save", "verifier", "total")
     spent = [(phase, getattr(found.timing, phase)) for phase in phases]
     if known := [f"{phase} {s:.2f}s" for phase, s in spent if s is not None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from ...events.kinds.parts import Usage
+from ...projections.usage import dollars
 from .client import CallFailed
 
 
@@ -38,7 +39,7 @@ class CostLimit:
                 "go without a limit"
             )
         if self.spent >= self.dollars:
-            return f"{self._whose} of ${self.dollars:g} is reached (${self.spent:.4f} spent)"
+            return f"{self._whose} of ${self.dollars:g} is reached ({dollars(self.spent)} spent)"
         return None
 
     def check(self) -> None:

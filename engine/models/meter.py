@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from ...events.kinds.parts import Usage
+from ...projections.usage import dollars
 from .limit import CostLimit
 from .models import ModelLimits
 
@@ -64,7 +65,7 @@ class Meter:
             why = (
                 "the endpoint does not say what a call used, so the cost limit can't be held"
                 if self._no_cost
-                else f"the agent was stopped at a cost of ${self._dollars:.4f} (the limit is "
+                else f"the agent was stopped at a cost of {dollars(self._dollars)} (the limit is "
                 f"${limits.cost:g})"
             )
             return Reached(why=why, ended_by="max_cost", category="max_cost")

@@ -46,6 +46,9 @@ def test_an_error_of_one_of_several_verifiers() -> None:
     assert line == "[ERR] half-life (tools=0) (verifier b: KeyError: 'x' (at verify.py:2))"
 
 
+USED = ("model_calls", "input_tokens", "output_tokens", "cached_tokens", "cost_usd")
+
+
 def summary(**counts: int) -> dict[str, Any]:
     """A summary with these counts; its figures are of 1 passed and 1 failed with 0.6667."""
     return {
@@ -57,6 +60,7 @@ def summary(**counts: int) -> dict[str, Any]:
         "mean_reward": {"value": 0.83335, "n": 2, "low": -1.284, "high": 2.951, "method": "t"},
         "separate_verifiers": {"count": 0, "tasks": []},
         "wall_seconds": 18.2,
+        "usage": dict.fromkeys(USED),
     }  # fmt: skip
 
 
@@ -357,3 +361,19 @@ def test_plan_line() -> None:
     slot = Slot(task="t\x07", agent="nop", model="m", parameters={"t": 0.5}, attempt=2)
     planned = PlannedSlot(slot=slot, action="run", reason="never begun")
     assert plan_line(planned) == r"run    t\x07 agent=nop model=m t=0.5 attempt=2: never begun"
+
+
+@pytest.mark.parametrize(
+    ("used", "line"),
+    [
+        ((3, 1200, 56, 1000, 0.01234), "3, 1,200 tokens in (1,000 cached), 56 out, $0.0123"),
+        ((1, 0, 0, None, 0.0), "1, 0 tokens in, 0 out, $0.0000"),
+        ((1200, None, 9, None, None), "1,200, 9 tokens out"),
+        ((1, None, None, None, 0.0000123), "1, $0.000012"),
+    ],
+)
+def test_what_models_used(used: tuple[Any, ...], line: str) -> None:
+    """Calls, tokens and cost are told at a job's end as far as they are known; unknown is no 0."""
+    told = summary() | {"usage": dict(zip(USED, used, strict=True))}
+    assert summary_lines(told, tally(), folder="j")[-1] == f"Model calls: {line}"
+    assert not [one for one in summary_lines(summary(), tally(), folder="j") if "Model" in one]
