@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
 
 from ...events.kinds.parts import Usage
 from ..errors import ConfigError
+from ..tasks.reader import as_number, as_table
+
+if TYPE_CHECKING:
+    from ..projects.reader import Fields
+
+EXAMPLE = "gpt-5-mini: {input: 0.25, output: 2}"
+EXPECTED = "dollars per million tokens, 0 or more"
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -23,38 +30,47 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 def read_prices(path: Path) -> dict[str, Price]:
-    """The table of a YAML file, by the models' names; blocks. Raises ConfigError."""
-    import yaml
+    """The table of a YAML file, by the models' names; blocks.
 
-    try:
-        table: object = yaml.safe_load(path.read_bytes())
-    except OSError as error:
-        raise ConfigError(f"can't be read: {error.strerror}", file=path) from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"not valid YAML: {error}", file=path) from None
-    if not isinstance(table, dict):
-        raise ConfigError(
-            "expected a price for each model, as in `gpt-5-mini: {input: 0.25, output: 2}`",
-            file=path,
-        )
-    rows = cast("dict[object, object]", table)
-    return {str(model): _price(model, given, path) for model, given in rows.items()}
+    Raises ConfigError with every fault, each at its line.
+    """
+    from ..projects.faults import ProjectError
+    from ..projects.reader import Faults, read_fields
+
+    if not path.exists():
+        raise ConfigError("there is no such file", file=path, key="--prices")
+    faults = Faults()
+    file = path.resolve()
+    table = read_fields(file, file.parent, faults)
+    models = [] if table is None else table.names()
+    if table is not None and not models:
+        table.fault(f"there is no price; expected one for each model, as in `{EXAMPLE}`")
+    found = {} if table is None else {model: _price(table, model) for model in models}
+    if faults.found:
+        raise ProjectError(str(path), faults.found)
+    return {model: price for model, price in found.items() if price is not None}
 
 
-def _price(model: object, given: object, path: Path) -> Price:
-    try:
-        price = msgspec.convert(given, Price)
-    except msgspec.ValidationError as error:
-        message = str(error).replace("`", "")
-        raise ConfigError(
-            f"{message[:1].lower()}{message[1:]}; expected input, output and maybe cached, "
-            "in dollars per million tokens",
-            file=path,
-            key=str(model),
-        ) from None
-    if problem := wrong(price):
-        raise ConfigError(problem, file=path, key=str(model))
-    return price
+def _price(table: Fields, model: str) -> Price | None:
+    if table.take(model, f"a price, as in `{EXAMPLE}`", as_table) is None:
+        if not table.has(model):
+            table.fault(f"expected a price, as in `{EXAMPLE}`, found nothing", model)
+        return None
+    row = table.below(model)
+    given = {name: row.take(name, EXPECTED, _figure) for name in ("input", "output", "cached")}
+    for name in ("input", "output"):
+        if not row.has(name):
+            row.fault(f"the key {name!r} is missing; expected {EXPECTED}")
+    row.finish()
+    asked, made = given["input"], given["output"]
+    if asked is None or made is None:
+        return None
+    return Price(input=asked, output=made, cached=given["cached"])
+
+
+def _figure(value: Any) -> float | None:
+    number = as_number(value)
+    return None if number is None or number < 0 else number
 
 
 def wrong(price: Price) -> str | None:

@@ -67,6 +67,10 @@ class Fields:
         key = self._key(*path)
         self.faults.add(self.file, self.line(*path), f"{key}: {message}" if key else message)
 
+    def names(self) -> list[str]:
+        """Every key that is there."""
+        return list(self._values)
+
     def has(self, name: str) -> bool:
         """Whether it is there and not null."""
         return self._values.get(name) is not None
