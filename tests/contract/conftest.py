@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -13,6 +12,7 @@ from typing import Any
 import anyio
 import pytest
 
+from helpers.images import TEST_IMAGE
 from helpers.left import leftovers as leftovers
 from trialog.engine.sandbox.protocol import (
     Command,
@@ -25,8 +25,6 @@ from trialog.engine.sandbox.protocol import (
     SandboxSpec,
 )
 from trialog.events.kinds.parts import Limits
-
-TEST_IMAGE = os.environ.get("TRIALOG_TEST_IMAGE", "trialog-base:latest")
 
 
 class Box:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import msgspec
 import pytest
 from anyio import to_thread
 
+from helpers.images import TEST_IMAGE
 from helpers.jobs import Watched, services, write_task
 from helpers.judges import Answer, Endpoint, completion, refused
 from helpers.models import shell
@@ -25,8 +25,6 @@ from trialog.events.kinds import ActionTaken, ModelCalled, ProcessesKilled, Veri
 from trialog.events.log import BlobStore
 from trialog.events.open import memory_log
 from trialog.events.values import as_blob_ref
-
-TEST_IMAGE = os.environ.get("TRIALOG_TEST_IMAGE", "trialog-base:latest")
 
 
 class Chatted:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
+from helpers.images import TEST_IMAGE, build_image
 from trialog.engine.sandbox.docker import DockerBackend
 from trialog.engine.sandbox.docker.sandbox import DockerSandbox
 from trialog.engine.sandbox.protocol import (
@@ -22,8 +22,6 @@ from trialog.engine.sandbox.protocol import (
     SandboxSpec,
 )
 from trialog.events.kinds.parts import Limits
-
-TEST_IMAGE = os.environ.get("TRIALOG_TEST_IMAGE", "trialog-base:latest")
 
 
 @pytest.fixture
@@ -60,20 +58,7 @@ async def build(
     made: list[str] = []
 
     async def make(*lines: str, **files: str) -> Image:
-        folder = tmp_path / f"context-{secrets.token_hex(3)}"
-        await anyio.Path(folder).mkdir()
-        text = "\n".join([f"FROM {TEST_IMAGE}", *lines]) + "\n"
-        await anyio.Path(folder / "Dockerfile").write_text(text)
-        for name, content in files.items():
-            await anyio.Path(folder / name).write_text(content)
-        built = await backend.prepare(
-            ImageRequest(
-                task=f"made {secrets.token_hex(3)}",
-                dockerfile=folder / "Dockerfile",
-                context=folder,
-                build_timeout_sec=120,
-            )
-        )
+        built = await build_image(backend, tmp_path, lines, dict(files))
         assert built.name is not None
         made.append(built.name)
         return built

@@ -11,13 +11,13 @@ from pathlib import Path
 import anyio
 import pytest
 
+from helpers.images import TEST_IMAGE
 from trialog.engine.errors import BuildTimeout, ImageError
 from trialog.engine.sandbox.docker import DockerBackend
 from trialog.engine.sandbox.protocol import Image, ImageRequest
 
 pytestmark = pytest.mark.docker
 
-TEST_IMAGE = os.environ.get("TRIALOG_TEST_IMAGE", "trialog-base:latest")
 
 Build = Callable[..., Awaitable[Image]]
 Docker = Callable[..., Awaitable[str]]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from helpers.images import TEST_IMAGE
 from trialog.engine.sandbox.docker.finding import find_engine
 
 pytestmark = [
@@ -17,7 +18,6 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user, so it starts as root"),
 ]
 
-TEST_IMAGE = os.environ.get("TRIALOG_TEST_IMAGE", "trialog-base:latest")
 
 _SCRIPT = """
 import os, sys, anyio

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +11,7 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
+from helpers.images import TEST_IMAGE, build_image
 from trialog.engine.agents import AgentContext, AgentOutcome, Assignment
 from trialog.engine.agents.command import CommandAgent
 from trialog.engine.sandbox.bubblewrap import BubblewrapBackend
@@ -38,8 +37,6 @@ from trialog.events.kinds import (
 )
 from trialog.events.kinds.parts import Limits, Process
 from trialog.events.memory import MemoryLog
-
-TEST_IMAGE = os.environ.get("TRIALOG_TEST_IMAGE", "trialog-base:latest")
 
 BUBBLEWRAP = pytest.param("bubblewrap", marks=pytest.mark.bubblewrap)
 DOCKER = pytest.param("docker", marks=pytest.mark.docker)
@@ -108,21 +105,7 @@ async def build(backend: SandboxBackend, tmp_path: Path) -> AsyncIterator[Build]
     made: list[str] = []
 
     async def make(*lines: str, **files: str | bytes) -> Image:
-        folder = tmp_path / f"context-{secrets.token_hex(3)}"
-        await anyio.Path(folder).mkdir()
-        text = "\n".join([f"FROM {TEST_IMAGE}", *lines]) + "\n"
-        await anyio.Path(folder / "Dockerfile").write_text(text)
-        for name, content in files.items():
-            data = content.encode() if isinstance(content, str) else content
-            await anyio.Path(folder / name).write_bytes(data)
-        built = await backend.prepare(
-            ImageRequest(
-                task=f"made {secrets.token_hex(3)}",
-                dockerfile=folder / "Dockerfile",
-                context=folder,
-                build_timeout_sec=120,
-            )
-        )
+        built = await build_image(backend, tmp_path, lines, files)
         assert built.name is not None
         made.append(built.name)
         return built

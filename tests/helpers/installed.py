@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 from anyio import to_thread
 
+from helpers.images import TEST_IMAGE
 from trialog.engine.job.api import run_job
 from trialog.engine.job.config import JobConfig
 from trialog.engine.job.report import TrialEnded
@@ -19,8 +19,6 @@ from trialog.events.kinds import AgentStarted
 from trialog.events.open import memory_log
 
 from .jobs import Watched, services, write_task
-
-TEST_IMAGE = os.environ.get("TRIALOG_TEST_IMAGE", "trialog-base:latest")
 
 
 class Worked:

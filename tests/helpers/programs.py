@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 from anyio import to_thread
 
+from helpers.images import TEST_IMAGE
 from trialog.engine.job.api import run_job
 from trialog.engine.job.config import JobConfig
 from trialog.engine.job.report import TrialEnded
@@ -22,7 +22,6 @@ from trialog.events.log import EventLog
 from .gateway import CALL, KEY
 from .jobs import Watched, services, write_task
 
-TEST_IMAGE = os.environ.get("TRIALOG_TEST_IMAGE", "trialog-base:latest")
 REWARD = "echo 1 > /logs/verifier/reward.txt"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 from anyio import to_thread
 from msgspec.structs import replace
 
+from helpers.images import TEST_IMAGE
 from helpers.jobs import Watched, services, write_task
 from trialog.engine.job.api import run_job
 from trialog.engine.job.config import JobConfig, SandboxMode
@@ -20,8 +20,6 @@ from trialog.engine.tasks.load import load_task
 from trialog.events.codec import decode
 from trialog.events.kinds import VerifierScored
 from trialog.events.open import memory_log
-
-TEST_IMAGE = os.environ.get("TRIALOG_TEST_IMAGE", "trialog-base:latest")
 
 
 class Graded:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -12,6 +11,7 @@ import anyio
 import pytest
 from anyio import to_thread
 
+from helpers.images import TEST_IMAGE
 from trialog.engine.authoring.task import TaskView
 from trialog.engine.projects.model import AppManifest
 from trialog.engine.worlds.process import ProcessWorlds
@@ -19,7 +19,6 @@ from trialog.engine.worlds.protocol import InProcessWorld, WorldClient
 from trialog.engine.worlds.source import WorldSource, load_environment
 from trialog.engine.worlds.world import World
 
-TEST_IMAGE = os.environ.get("TRIALOG_TEST_IMAGE", "trialog-base:latest")
 DEADLINE = 20.0
 
 

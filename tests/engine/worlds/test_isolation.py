@@ -13,6 +13,7 @@ import anyio
 import pytest
 from anyio import to_thread
 
+from helpers.images import TEST_IMAGE
 from trialog.engine.hooks.pool import HookPool
 from trialog.engine.hooks.protocol import CheckGiven, HookSource
 from trialog.engine.sandbox.protocol import (
@@ -28,7 +29,6 @@ from trialog.projections.episode import EpisodeData, RewardData, TaskData
 Open = Callable[..., Awaitable[HostedWorld]]
 Probe = Callable[[], Awaitable[dict[str, Any]]]
 
-TEST_IMAGE = os.environ.get("TRIALOG_TEST_IMAGE", "trialog-base:latest")
 MARKS = re.compile(r"(?:state|verifier|expected|reward)-mark-[0-9a-f]{4}")
 
 PROBE = r"""

@@ -15,6 +15,7 @@ from typing import Any
 import anyio
 import pytest
 
+from helpers.images import TEST_IMAGE
 from trialog.engine.authoring.task import TaskView
 from trialog.engine.errors import ConfigError, ImageError, SandboxError, SandboxUnavailable
 from trialog.engine.projects.model import AppManifest
@@ -29,7 +30,6 @@ Until = Callable[[Callable[[], object]], Awaitable[None]]
 Running = Callable[[str], list[int]]
 
 VIEW = TaskView(name="one")
-TEST_IMAGE = os.environ.get("TRIALOG_TEST_IMAGE", "trialog-base:latest")
 
 in_all = pytest.mark.parametrize(
     "way",
