@@ -56,8 +56,10 @@ class JobLocked(CommandRefused):
         self.job = job
         self.pid = pid
         self.host = host
+        what, _, review = job.partition("review-")
+        thing = f"job {job}" if what or not review else f"review {review}"
         super().__init__(
-            f"job {job} is run by process {pid} on {host}; wait for it, or stop it first"
+            f"{thing} is run by process {pid} on {host}; wait for it, or stop it first"
         )
 
 

@@ -126,3 +126,13 @@ def test_a_full_disk_without_a_place() -> None:
     assert told(OSError(errno.EDQUOT, "Disk quota exceeded"))[:2] == [
         "error: the disk is full (Disk quota exceeded)", "note: what the log has is kept",
     ]  # fmt: skip
+
+
+def test_who_runs_it() -> None:
+    """A review that another process runs is not called a job."""
+    assert "error: review 20261130T-1 is run by process 1 on h" in told(
+        JobLocked("review-20261130T-1", 1, "h")
+    )
+    assert "error: job 2026-review-x is run by process 1 on h" in told(
+        JobLocked("2026-review-x", 1, "h")
+    )
