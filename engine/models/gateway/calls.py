@@ -12,6 +12,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 
 from ..client import SHOWN, CallFailed, failure_of
 from .http import BadRequest, ClientConnection, ClientGone
+from .listed import only_allowed
 from .loose import as_object
 from .routes import Route, Target, error_body, error_event, error_in
 from .streams import EventReader, assembler, data_of
@@ -169,6 +170,10 @@ class PassedCall:
         except BadRequest:
             failed = Failed(error="the endpoint's answer is no JSON")
             response = answer.body.decode("utf-8", "replace")
+        body = answer.body
+        if self._route.form == "models" and failed is None and answer.status < 300:
+            response = only_allowed(response, self._trial.may_call)
+            body = msgspec.json.encode(response)
         if answer.status >= 300:
             failure, what = failure_of(answer.status)
             message, code = error_in(response) or ("", None)
@@ -186,7 +191,7 @@ class PassedCall:
         await self._record.tell(response, failed, size=self._seen, accepted=accepted)
         headers = {**answer.headers, **(NO_MORE if answer.status >= 400 else {})}
         try:
-            await self._client.respond(answer.status, answer.body, headers)
+            await self._client.respond(answer.status, body, headers)
         except ClientGone:
             return
 

@@ -21,6 +21,7 @@ from ...sandbox.protocol import Listener, Sandbox
 from ..endpoint import Api
 from .calls import NO_MORE, PassedCall
 from .http import BadRequest, ClientConnection, ClientGone, Head
+from .listed import asked_for
 from .routes import PASSED_ON, VERSION, Target, api_of, error_body, find, key_in
 from .telling import stored
 from .trial import TrialCalls
@@ -228,6 +229,11 @@ class Gateway:
             self._beside += len(body)
             if self._beside > BESIDE_CAP:
                 raise BadRequest(403, "too much was asked beside turns", "asked_too_much")
+        if target.route.form == "models" and not asked_for(target.path, self._trial.may_call):
+            raise BadRequest(
+                404, f"this trial may call {self._trial.model}; --also-model allows further ones",
+                "model_not_allowed",
+            )  # fmt: skip
         if target.route.form != "models":
             wanted = await read_wanted(body, target.route.form)
             if (refused := self._problem(wanted, target)) is not None:

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 
 from helpers.gateway import Endpoint, Reply, chat, chunk, message, refused
@@ -65,6 +66,33 @@ async def test_the_key_of_another_trial(serve: Serve, endpoint: Endpoint) -> Non
     [told] = one.events
     assert isinstance(told, WarningRaised)
     assert "5 requests of the sandbox (5 invalid_key)" in told.message
+
+
+async def test_a_list_has_what_the_trial_may_call(serve: Serve, endpoint: Endpoint) -> None:
+    """Of the endpoint's models its own and further ones; others are not told of by name either."""
+    served = await serve(also=["a/small"])
+    every = [{"id": name, "object": "model"} for name in ("m", "a/small", "large")]
+    endpoint.reply(Reply(json.dumps({"object": "list", "data": every, "last_id": "large"})))
+    assert (200, {"object": "list", "data": every[:2], "last_id": "a/small"}) == (
+        await served.ask(path="/v1/models")
+    )
+    asked = [await served.ask(path=f"/v1/models/{name}") for name in ("a/small", "m", "large")]
+    assert [200, 200, 404] == [status for status, _ in asked]
+    assert "model_not_allowed" == asked[-1][1]["error"]["code"]
+    assert "large" not in str(served.calls[0].response)
+    assert ["/v1/models", "/v1/models/a/small", "/v1/models/m"] == [
+        one.path for one in endpoint.asked
+    ]
+
+
+async def test_a_base_url_with_a_query(served: Served, endpoint: Endpoint) -> None:
+    """Each call goes to its path with that query, then the client's own; the log has neither."""
+    endpoints = served.trial.upstream._endpoints
+    one = endpoints["openai"]
+    endpoints["openai"] = msgspec.structs.replace(one, base_url=f"{one.base_url}?version=2")
+    assert 200 == (await served.ask(said(), path="/v1/chat/completions?beta=true"))[0]
+    assert ["/v1/chat/completions?version=2&beta=true"] == [one.path for one in endpoint.asked]
+    assert "version" not in str(served.calls[0].endpoint)
 
 
 async def test_further_models(serve: Serve, endpoint: Endpoint) -> None:
