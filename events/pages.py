@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from .envelope import RecordedEvent
 from .log import EventLog
 
-PAGE = 1000
+PAGE = 200
 """Events that are read at a time."""
 
 

@@ -29,7 +29,7 @@ from .regrades import Regrade
 from .summary import SummaryFold
 from .trial import TrialFold, TrialView
 
-PAGE = 1000
+PAGE = 200
 """Events of a job's own stream that are read at a time."""
 MAX_CONTINUED = 100
 """Executions in a row that go on from each other, at most."""
