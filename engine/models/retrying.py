@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
 
 RETRIES = 5
 """Times that a call is made again where that may help."""
@@ -48,6 +47,8 @@ def _asked(headers: Mapping[str, str], now: float) -> float | None:
     if seconds is not None or given is None:
         return seconds
     try:
+        from email.utils import parsedate_to_datetime  # slow to import, and rarely needed
+
         return max(0.0, parsedate_to_datetime(given).timestamp() - now)
     except (ValueError, TypeError, OverflowError):
         return None

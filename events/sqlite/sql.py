@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from importlib.resources import files
-
-from .. import sqlite as package
+from pathlib import Path
 
 _HEADER = re.compile(r"^-- (\w+) --$\n", re.MULTILINE)
 
@@ -30,7 +28,7 @@ def schema() -> list[str]:
 
 
 def _read(name: str) -> str:
-    return files(package).joinpath(name).read_text()
+    return Path(__file__).with_name(name).read_text("utf-8")
 
 
 QUERY = queries()

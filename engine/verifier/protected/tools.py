@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -57,6 +56,8 @@ def fill_stand_in(folder: Path) -> None:
 def fill(folder: Path, place: str, setup: Setup) -> str:
     """Write all that the protected pytest is made of; the name of this trial's guard. Blocks."""
     guard = f"trialog_guard_{secrets.token_hex(8)}"
+    import zipfile  # slow to import, and few tasks ask for it
+
     with zipfile.ZipFile(BUNDLE) as bundle:
         for name in bundle.namelist():
             _write(folder / "lib" / name, bundle.read(name))
