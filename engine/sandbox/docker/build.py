@@ -107,7 +107,8 @@ class Builder:
             if error.status in (400, 404):
                 return None
             raise
-        said = (found.get("Metadata") or {}).get("LastTagTime") or ""
+        metadata: dict[str, Any] = found.get("Metadata") or {}
+        said = str(metadata.get("LastTagTime") or "")
         try:
             return datetime.fromisoformat(said).astimezone(UTC)
         except (ValueError, OverflowError):
