@@ -124,14 +124,14 @@ def test_a_review_of_many_has_cost_limits(
     assert [True, True, False, False] == [trial["review_valid"] for trial in trials]
     assert calls + 3 == len(endpoint.requests)
     [cut] = [note for note in trials[1]["notes"] if "cost limit" in note]
-    assert "the review's cost limit of $0.0005 is reached ($0.00050 spent)" in cut
-    assert {"the review's cost limit of $0.0005 is reached ($0.00050 spent)"} == {
+    assert "the review's cost limit of $0.0005 is reached ($0.00054 spent)" in cut
+    assert {"the review's cost limit of $0.0005 is reached ($0.00054 spent)"} == {
         trial["error"] for trial in trials[2:]
     }
     assert trials[3]["reviewer_rollout"] is None
     endpoint.answer(shell("true"))
     trials = reviewed(user, job, *words, "--max-cost", "0.0003", code=1)
-    assert all("stopped at a cost of $0.00040" in trial["error"] for trial in trials)
+    assert all("stopped at a cost of $0.00036" in trial["error"] for trial in trials)
 
 
 def test_a_model_that_changes_its_name(user: User, make_task: MakeTask, endpoint: Endpoint) -> None:
@@ -193,7 +193,7 @@ def test_a_program_calls_its_model_through_the_gateway(
     assert (2, 0.00036) == (result["usage"]["model_calls"], result["usage"]["cost_usd"])
     words = ("--model", "m", "--max-cost", "0.0001", "--prices", prices)
     [trial] = review(user, job, agent, *words, code=1)["trials"]
-    assert "at a cost of $0.00020 (the limit is $0.0001)" in trial["error"]
+    assert "at a cost of $0.00018 (the limit is $0.0001)" in trial["error"]
     user.env["OPENAI_API_KEY"] = ""
     run = ("review", "run", job, "--agent", agent, "--model", "m")
     assert "it sees none of command:" in user.run(*run, "--max-turns", "3", code=2).err
