@@ -161,6 +161,8 @@ def describe(event: kinds.Event) -> str:
             took = "from the record" if event.replayed else _time(event.latency, event.untimed)
             return f"{event.model}: {tokens}, {took}{_failed(event.error)}"
         case kinds.AgentMessage():
+            if event.text == "" and event.reasoning:
+                return f"{event.role}: (thought) {shown(event.reasoning)}"
             return f"{event.role}: {shown(event.text)}"
         case kinds.AppQueried():
             arguments = "" if event.arguments is None else f" {shown(event.arguments)}"

@@ -117,7 +117,7 @@ def walk(folder: Path, bounds: Bounds, follow: Callable[[str], bool]) -> list[En
                 entries.append(Entry(path, "file", place, bits))
             else:
                 raise TaskError(
-                    f"a {_kind(mode)}; only files, folders and links can be in a task folder",
+                    f"a {_kind(mode)}; only files, folders and links can be kept",
                     file=place,
                 )
     return sorted(entries, key=lambda entry: entry.key)

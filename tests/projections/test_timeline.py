@@ -10,6 +10,7 @@ import pytest
 from helpers.given import action, at, output, recorded, scored, started, trial, unknown
 from helpers.kinds import example
 from trialog.events.kinds import (
+    AgentMessage,
     Event,
     JudgeSampled,
     SandboxRemoved,
@@ -51,6 +52,15 @@ def test_what_a_cut_off_phase_had_printed() -> None:
     assert describe(cut) == "interrupted at stage agent: SIGINT, 9 bytes printed"
     bare = TrialInterrupted(reason="SIGINT", stage="agent")
     assert describe(bare) == "interrupted at stage agent: SIGINT"
+
+
+def test_a_message_that_is_only_a_thought() -> None:
+    """What an agent thought without a word said is shown, as a thought."""
+    thought = AgentMessage(role="assistant", text="", reasoning="The test is wrong.")
+    assert describe(thought) == "assistant: (thought) The test is wrong."
+    said = AgentMessage(role="assistant", text="Done.", reasoning="The test is wrong.")
+    assert describe(said) == "assistant: Done."
+    assert describe(AgentMessage(role="assistant", text="")) == "assistant: "
 
 
 @pytest.mark.parametrize(("ignorable", "word"), [(True, "may be"), (False, "may not be")])
