@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from ...projections.regrade import RegradeDocument
 from ...projections.regrade_summary import RegradeSummary
 from ...projections.regrades import Graded
-from ..regrade.report import TrialRegraded
+from ..regrade.report import Digests, TrialRegraded
 from .text import escaped, number, percent, plural, telling, text_of
 
 __all__ = (
@@ -98,9 +98,23 @@ def planned_line(report: TrialRegraded) -> str:
     return f"would regrade  {named} (now {_reward(report.original)})"
 
 
+def _change(digests: Digests) -> str:
+    if digests.run is None:
+        return f"gave no verdict in the run (now {_short(digests.now)})"
+    if digests.run == digests.now:
+        return f"is as in the run ({_short(digests.now)})"
+    return f"changed since the run: {_short(digests.run)} -> {_short(digests.now)}"
+
+
+def _short(digest: str | None) -> str:
+    return "none" if digest is None else digest.removeprefix("sha256:")[:12]
+
+
 def trial_notes(report: TrialRegraded) -> Iterator[str]:
     """What a reader of a trial's new grade should know."""
     for note in report.notes:
         yield f"note: {escaped(report.trial)}: {escaped(note)}"
+    for name, digests in report.verifiers.items():
+        yield f"note: {escaped(report.trial)}: {escaped(name)} {_change(digests)}"
     for warning in report.warnings:
         yield f"warning: {escaped(report.trial)}: {escaped(text_of(warning) or '')}"

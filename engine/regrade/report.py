@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -22,6 +22,13 @@ class RegradeOpened(msgspec.Struct, frozen=True, kw_only=True):
     """It was cut off before."""
 
 
+class Digests(msgspec.Struct, frozen=True, kw_only=True):
+    """A verifier's files in the run and now, by digest; null where it has no verdict or is gone."""
+
+    run: str | None
+    now: str | None
+
+
 class TrialRegraded(msgspec.Struct, frozen=True, kw_only=True):
     """A trial has its answer; or, of a plan, would be regraded (`verdict` is null then)."""
 
@@ -35,6 +42,8 @@ class TrialRegraded(msgspec.Struct, frozen=True, kw_only=True):
     category: str | None = None
     notes: list[str] = []
     warnings: list[Text] = []
+    verifiers: dict[str, Digests] = {}
+    """Of a plan: what would grade it, by the verifier's name."""
 
 
 class Noted(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,9 +76,16 @@ def answered_trial(
 
 
 def refused_trial(
-    trial: StoredTrial, refused: Refusal | None, *, notes: Sequence[str] = ()
+    trial: StoredTrial,
+    refused: Refusal | None,
+    *,
+    notes: Sequence[str] = (),
+    verifiers: Mapping[str, str] | None = None,
 ) -> TrialRegraded:
-    """A trial that is not regraded; or, of a plan, without `refused`, that would be."""
+    """A trial that is not regraded; or, of a plan, without `refused`, that would be.
+
+    `verifiers` are the digests of those that would grade it, by name.
+    """
     return TrialRegraded(
         trial=trial.trial,
         task=trial.task,
@@ -78,4 +94,13 @@ def refused_trial(
         reason=refused.reason if refused else None,
         category=refused.category if refused else None,
         notes=list(notes),
+        verifiers={} if verifiers is None else _compared(trial, verifiers),
     )
+
+
+def _compared(trial: StoredTrial, verifiers: Mapping[str, str]) -> dict[str, Digests]:
+    run = {name: verdict.digest for name, verdict in trial.verdicts.items()}
+    return {
+        name: Digests(run=run.get(name), now=verifiers.get(name))
+        for name in sorted(run.keys() | verifiers.keys())
+    }

@@ -156,7 +156,8 @@ class Running:
                     return refused_trial(stored, found)
                 work = self._work(context, found)
                 refused = await work.prepare(thorough=True)
-                return refused_trial(found, refused, notes=work.notes)
+                verifiers = work.verifiers if refused is None else None
+                return refused_trial(found, refused, notes=work.notes, verifiers=verifiers)
 
             await in_order(self.planned.trials, one, watch)
 

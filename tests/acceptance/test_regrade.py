@@ -223,6 +223,12 @@ def test_a_dry_run(user: User, make_task: MakeTask) -> None:
     assert ran.lines[0].startswith("would regrade  t__")
     assert ran.lines[-1] == "1 of 1 trial would be regraded; nothing was done"
     assert everything(user) == before
+    assert "test.sh is as in the run (" in ran.err
+    mend(user, GATED)
+    assert "test.sh changed since the run: " in user.run("regrade", job, "--dry-run", code=0).err
+    told = user.run("regrade", job, "--dry-run", "--json", code=0)
+    digests = json.loads(told.lines[0])["verifiers"]["test.sh"]
+    assert digests["run"] != digests["now"]
     refused = user.run("regrade", job, "--dry-run", "--resume", code=2)
     assert "not both" in refused.err
 
