@@ -20,6 +20,7 @@ import aiosqlite
 from ..envelope import Appended
 from ..errors import LogError, LogPoisoned, LogUnavailable
 from .connection import is_busy, poisoned, translated
+from .pace import LEAST, told_next
 from .place import OpenPlace
 from .plans import Heads
 from .queue import Batch, Queue
@@ -31,9 +32,6 @@ _MOSTLY_WORK = 50e-6
 
 _LARGE = 64
 """Events; a batch that is worth a moment, to have the thread at work first."""
-
-TOLD_AT_ONCE = 64
-"""Appends; all whom they wake have their turn before the loop looks at anything else again."""
 
 
 class _Connection(aiosqlite.Connection):
@@ -62,6 +60,7 @@ class Writer:
         self._seconds_each = 0.0
         self._untold: tuple[Batch, Sequence[Appended | LogError]] | None = None
         self._telling: deque[tuple[Append, Appended | LogError]] = deque()
+        self._at_once = LEAST
         self._idle = True
         self._roused = self._alone = False
         self._drained: asyncio.Future[None] | None = None
@@ -122,7 +121,7 @@ class Writer:
             self._tell()
             self._idle = True
             if self._drained is not None:
-                self._tell_some(len(self._telling))
+                self._tell_first(len(self._telling))
                 self._drained.set_result(None)
             return
         fast = self._seconds_each < _MOSTLY_WORK
@@ -144,7 +143,9 @@ class Writer:
             outcomes = self._committer.commit(batch.appends, batch.plans, blobs, started)
             self._place.check()
         except BaseException as error:
-            self._loop.call_soon_threadsafe(self._failed, batch, error)
+            # Told apart here, for that looks at the disk.
+            refused = self._refused(error)
+            self._loop.call_soon_threadsafe(self._failed, batch, error, refused)
         else:
             seconds = time.perf_counter() - began
             self._loop.call_soon_threadsafe(self._stored, batch, outcomes, seconds)
@@ -163,15 +164,21 @@ class Writer:
         self._alone, self._roused = roused and one and not self._queue, False
         self._next(slept=was_alone)
 
-    def _failed(self, batch: Batch, error: BaseException) -> None:
+    def _refused(self, error: BaseException) -> LogError:
+        """What whoever appended is told of a commit's failure. Blocks."""
+        if isinstance(error, LogPoisoned):
+            return error
+        return translated(error, self._path) if is_busy(error) else poisoned(error, self._path)
+
+    def _failed(self, batch: Batch, error: BaseException, refused: LogError) -> None:
         self._tell()
-        self._tell_some(len(self._telling))
+        self._tell_first(len(self._telling))
         if isinstance(error, sqlite3.IntegrityError) and batch.plans:
             self._queue.again(batch)
         elif is_busy(error):
-            self._fail(translated(error, self._path), batch)
+            self._fail(refused, batch)
         else:
-            self._poison(error, batch)
+            self._poison(refused, batch)
         self._next(slept=False)
 
     def _tell(self) -> None:
@@ -185,19 +192,26 @@ class Writer:
             self._committed()
             self._tell_some()
 
-    def _tell_some(self, most: int = TOLD_AT_ONCE) -> None:
+    def _tell_some(self) -> None:
         """Tell the next of them, and the others when the loop has looked at all else.
 
         Where a batch comes before the last one is told, both go on telling: so none piles up.
         """
+        self._tell_first(self._at_once)
+        if self._telling:
+            self._loop.call_soon(self._tell_more, time.perf_counter())
+
+    def _tell_more(self, told: float) -> None:
+        self._at_once = told_next(self._at_once, time.perf_counter() - told)
+        self._tell_some()
+
+    def _tell_first(self, most: int) -> None:
         for _ in range(min(most, len(self._telling))):
             append, outcome = self._telling.popleft()
             if isinstance(outcome, LogError):
                 append.fail(outcome)
             else:
                 append.succeed(outcome)
-        if self._telling:
-            self._loop.call_soon(self._tell_some)
 
     def _fail(self, error: LogError, batch: Batch) -> None:
         """Nothing of a batch was stored, and the file is as it was."""
@@ -207,8 +221,8 @@ class Writer:
             put.fail(error)
         self._queue.failed(batch, error)
 
-    def _poison(self, error: BaseException, batch: Batch) -> None:
+    def _poison(self, refused: LogError, batch: Batch) -> None:
         """Refuse all that is queued, and all that will come."""
-        self._refusal = error if isinstance(error, LogPoisoned) else poisoned(error, self._path)
-        self._fail(self._refusal, batch)
-        self._queue.clear(self._refusal)
+        self._refusal = refused
+        self._fail(refused, batch)
+        self._queue.clear(refused)
