@@ -124,7 +124,7 @@ class BlobFolder:
             yield
         except OSError as error:
             full = error.errno in DISK_FULL
-            advice = "make room" if full else "mend the disk"
+            advice = "make room" if full else "check the disk, and what is there"
             reason = f"a blob can't be stored: {said(error)}; {advice}"
             raise LogUnavailable(self.root, reason, full=full) from error
 

@@ -131,15 +131,30 @@ async def test_system_is_read_only(box: BubblewrapSandbox, run: Run) -> None:
     assert not Path("/usr/planted").exists()
 
 
-async def test_namespaces_are_its_own(box: BubblewrapSandbox, run: Run) -> None:
+async def test_namespaces_are_its_own(make_box: MakeBox, run: Run) -> None:
     """User, process, IPC, host name, network, control group and mounts are all a phase's own."""
     kinds = ("user", "pid", "ipc", "uts", "net", "cgroup", "mnt")
     script = "; ".join(f"readlink /proc/self/ns/{kind}" for kind in kinds)
-    _, first = await run(box, script)
-    _, second = await run(box, script)
-    for kind, one, two in zip(kinds, first.split(), second.split(), strict=True):
+    printed = bytearray()
+    shown = anyio.Event()
+
+    def take(data: bytes) -> None:
+        printed.extend(data)
+        if printed.count(b"\n") == len(kinds):
+            shown.set()
+
+    async with anyio.create_task_group() as tasks:
+        # Both at once: the kernel gives the number of one that is gone to the next.
+        stays = Command(argv=["sh", "-c", f"{script}; sleep 60"], timeout=60.0)
+        tasks.start_soon((await make_box()).run, stays, take)
+        with anyio.fail_after(30):
+            await shown.wait()
+        _, second = await run(await make_box(), script)
+        tasks.cancel_scope.cancel()
+    first = printed.decode().split()
+    for kind, one, two in zip(kinds, first, second.split(), strict=True):
         host = await to_thread.run_sync(os.readlink, f"/proc/self/ns/{kind}")
-        assert one not in (host, two), kind
+        assert len({one, two, host}) == 3, kind
 
 
 async def test_no_descriptors_leak(box: BubblewrapSandbox, run: Run) -> None:

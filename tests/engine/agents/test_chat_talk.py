@@ -137,7 +137,7 @@ async def test_a_call_that_can_not_be_done_is_answered_to_the_model(
     [
         (ModelLimits(turns=2), "after 2 turns", "max_turns", "max_turns"),
         (ModelLimits(tokens=300), "after 300 tokens", "truncated", "max_tokens"),
-        (ModelLimits(cost=0.0005), r"cost of \$0.0008", "max_cost", "max_cost"),
+        (ModelLimits(cost=0.0005), r"cost of \$0.00078", "max_cost", "max_cost"),
     ],
 )
 async def test_limits_end_the_agent(
