@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Sequence
 from functools import partial
 
+import anyio
 from anyio import to_thread
 from msgspec.structs import replace
 
@@ -109,6 +110,7 @@ class JobSource:
         self._version = 0
         self._chain = ChainCheck(f"job/{job}") if verify else None
         self._broken: LogCorrupt | None = None
+        self._reading = anyio.Lock(fast_acquire=True)
         self._seen: dict[str, int] = {}
         """The versions that summaries have seen of trials in flight."""
 
@@ -199,18 +201,21 @@ class JobSource:
         return await to_thread.run_sync(job_files, self._summary)
 
     async def _read_job(self) -> None:
-        """Take in what is new in the job's own stream."""
-        while True:
-            page = await self._log.read(f"job/{self.job}", after=self._version, limit=PAGE)
-            events = up_to(page, self._until)
-            if self._chain is not None and self._broken is None:
-                # What comes after a broken place still tells which trials there are.
-                self._broken = await to_thread.run_sync(_break, self._chain, events)
-            self._summary.feed(events)
-            if events:
-                self._version = events[-1].version
-            if len(events) < PAGE:
-                return
+        """Take in what is new in the job's own stream, each event once, whoever else does."""
+        async with self._reading:
+            while await self._read_page() == PAGE:
+                pass
+
+    async def _read_page(self) -> int:
+        page = await self._log.read(f"job/{self.job}", after=self._version, limit=PAGE)
+        events = up_to(page, self._until)
+        if self._chain is not None and self._broken is None:
+            # What comes after a broken place still tells which trials there are.
+            self._broken = await to_thread.run_sync(_break, self._chain, events)
+        self._summary.feed(events)
+        if events:
+            self._version = events[-1].version
+        return len(events)
 
     async def _catch_up(self, trial: str) -> None:
         """Take in a trial that had not finished, if there is something new of it."""

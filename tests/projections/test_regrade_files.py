@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from helpers.given import Item, fill, job_started, scheduled, slot, trial, unknown
@@ -16,11 +17,12 @@ from trialog.events.codec import decode_or_none
 from trialog.events.envelope import RecordedEvent, new_event
 from trialog.events.kinds import RegradePlanned, RegradeSkipped, VerifierApplied
 from trialog.events.memory import MemoryLog
-from trialog.events.open import memory_log
+from trialog.events.open import memory_log, open_log
 from trialog.projections.names import Names
 from trialog.projections.rebuild import check
 from trialog.projections.regrade_files import RegradeFiles
 from trialog.projections.regrades import Regrade
+from trialog.projections.source import JobSource
 from trialog.projections.trial import TrialFold
 from trialog.projections.writer import JobFiles, Report
 
@@ -190,3 +192,26 @@ async def test_a_fold_that_was_stopped_takes_no_more(log: MemoryLog) -> None:
     record = fold.record()
     assert record is not None
     assert record.regrades == ()
+
+
+async def test_whoever_reads_at_once_takes_in_each_event_once(tmp_path: Path) -> None:
+    """Several readers of one job's source, as a regrade's groups are: its summary is the log's."""
+    names = [f"t-{n}" for n in range(3)]
+    async with open_log(tmp_path / "trialog.db") as log:
+        await fill(
+            log,
+            {
+                **{f"trial/{name}": trial(1.0, trial=name) for name in names},
+                "job/j": [
+                    job_started(slots=3),
+                    *(scheduled(name, slot=slot(attempt=n)) for n, name in enumerate(names, 1)),
+                    planned("r", *names), done("r"),
+                ],
+            },
+        )  # fmt: skip
+        source = JobSource(log, "j")
+        async with anyio.create_task_group() as tasks:
+            for name in names:
+                tasks.start_soon(source.events_each, [name])
+        assert [one.id for one in source.regrades] == ["r"]
+        assert await source.summary() == await JobSource(log, "j").summary()
