@@ -96,7 +96,7 @@ def _holds_secret(agent: Agent, redactor: Redactor) -> bool:
     return redactor.finds(agent.program)
 
 
-def unused_settings(config: JobConfig, agents: Mapping[str, Agent]) -> Iterator[str]:
+def unused_settings(config: JobConfig, agents: Mapping[str, Agent | PolicyAgent]) -> Iterator[str]:
     """A notice for each agent to which the matrix's models and parameters make no difference."""
     lists = {"model": config.models, "parameters": [_shown(row) for row in config.parameters]}
     given = {kind: rows for kind, rows in lists.items() if rows}

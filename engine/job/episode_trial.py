@@ -164,9 +164,9 @@ class EpisodeTrial(History):
 
     async def _policy(self) -> Any:
         agent = self._agent()
-        if agent.own is None:
-            return agent()
         job, slot = self.job, self.scheduled.slot
+        if agent.own is None:
+            return agent(slot.model, unescape(slot.parameters))
         models = await self.models()
         models.client()
         model = slot.model or agent.own.model

@@ -105,7 +105,9 @@ async def run_job(
         await record.append(0, started)
         found = await secrets_in_programs(agents, Redactor(services.secrets))
         unseen = unheld_costs(config, services.policies, episodes)
-        for message in (*told, *found, *unused_settings(config, agents), *unseen):
+        policies = {n: p for n, p in services.policies.items() if n in config.agents and episodes}
+        unused = unused_settings(config, {**policies, **agents})
+        for message in (*told, *found, *unused, *unseen):
             watch(Notice(level="warning", message=message))
         for task in scripted:
             for warning in task.warnings:

@@ -27,7 +27,7 @@ from trialog.engine.job.api import run_job
 from trialog.engine.job.config import JobConfig
 from trialog.engine.job.episode_task import EpisodeTask
 from trialog.engine.job.policies import PolicyAgent
-from trialog.engine.job.report import TrialEnded
+from trialog.engine.job.report import Notice, TrialEnded
 from trialog.engine.worlds.protocol import InProcessWorld
 from trialog.events.checking import named_blobs
 from trialog.events.codec import decode
@@ -598,3 +598,62 @@ async def test_an_episode_that_runs_out_of_time(tmp_path: Path) -> None:
     assert finished.ended_by == "max_seconds"
     assert result is not None
     assert (result["outcome"], result["n_steps"]) == ("scored", 2)
+
+
+class Tuned(Script):
+    """Adds as its settings say."""
+
+    def __init__(self, parameters: dict[str, Any], model: str = "none") -> None:
+        self.told = (model, parameters)
+        super().__init__(Action("add", {"n": parameters.get("by", 1)}))
+
+
+@pytest.mark.parametrize(
+    ("models", "rows", "found"),
+    [([], [], 1), ([], [{"by": 4}], 4), (["m"], [{"by": 2, "t": 0.5}], 2)],
+)
+async def test_a_policy_is_given_the_settings_that_it_names(
+    tmp_path: Path, models: list[str], rows: list[dict[str, Any]], found: int
+) -> None:
+    """Model and parameters of the trial's slot; nobody is told that they make no difference."""
+    made: list[Tuned] = []
+
+    class Policy(Tuned):
+        def __init__(self, parameters: dict[str, Any], model: str = "none") -> None:
+            super().__init__(parameters, model)
+            made.append(self)
+
+    config = JobConfig(tasks=["count"], agents=["policy"], seed=3, models=models, parameters=rows)
+    async with memory_log() as log:
+        events, _, watched = await play(log, tmp_path, Policy, config=config)
+    (acted,) = [event for event in events if isinstance(event, ActionTaken)]
+    assert acted.arguments == {"n": found}
+    assert [one.told for one in made] == [("".join(models) or "none", (rows or [{}])[0])]
+    assert watched.of(Notice) == []
+
+
+async def test_a_policy_that_names_no_settings(tmp_path: Path) -> None:
+    """It plays without them, and whoever gave them is told that they make no difference."""
+    config = JobConfig(
+        tasks=["count"], agents=["policy"], seed=3, parameters=[{"by": 1}, {"by": 4}], attempts=1
+    )
+    async with memory_log() as log:
+        made = msgspec.structs.replace(
+            services(log, FakeBackend(), tmp_path),
+            hooks=TellsHooks(),
+            policies={"policy": PolicyAgent("policy", Once)},
+        )
+        watched = Watched()
+        await run_job(made, config, [episode_task()], watched)
+        trials = await log.streams("trial/")
+    assert len(trials) == 2
+    said = "policy uses no parameters: its trials with by=1 and by=4 are alike"
+    assert [notice.message for notice in watched.of(Notice)] == [said]
+
+
+class Once:
+    """Adds 1, whatever it is to do."""
+
+    async def act(self, observation: Any, actions: Any) -> Action | Answer:
+        """One step and the answer."""
+        return Answer(1)
