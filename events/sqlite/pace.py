@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 LEAST = 32
-MOST = 512
+MOST = 256
 
-_LONG = 0.008
+_LONG = 0.005
 """Seconds in which the loop looked at nothing else; from there on fewer are told."""
 
 
