@@ -29,6 +29,7 @@ async def import_jobs(request: Request, path: str) -> int:
     terminal = request.terminal
     secrets = find_secrets((), request.environ, {})
     terminal.hide(secrets)
+    terminal.patient = True
     sources = await to_thread.run_sync(sources_in, Path(request.here, path))
     refused = 0
     left_out = 0

@@ -88,6 +88,7 @@ async def try_labels(
 ) -> int:
     """``trialog verifier try``; gives the exit code."""
     terminal = request.terminal
+    terminal.patient = check
     calling = _calling(call_models, judge_max_cost)
     report = LabelReport(request.terminal, name)
     async with (
@@ -116,6 +117,7 @@ async def apply_labels(
 ) -> int:
     """``trialog verifier apply``; gives the exit code."""
     terminal = request.terminal
+    terminal.patient = True
     calling = _calling(call_models, judge_max_cost)
     report = LabelReport(request.terminal, name)
     secrets = find_secrets((), request.environ, {})

@@ -124,6 +124,7 @@ async def _regrade(
         default_image=means.image or config.image or variables.environ.get("TRIALOG_IMAGE"),
         strict_limits=config.strict_limits,
     )
+    session.terminal.patient = True
     watch = _Watch(session.terminal, dry_run=dry_run)
     try:
         services = services_of(session, backend, variables)
