@@ -25,6 +25,7 @@ async def to_stream(request: Request, out: Path | None) -> AsyncGenerator[Write]
 
         async def printed(data: bytes) -> None:
             if data:
+                request.terminal.streaming = True
                 request.terminal.raw(data.decode())
 
         yield printed

@@ -53,6 +53,7 @@ async def show_output(
     install: bool = False,
 ) -> int:
     """``trialog logs``; gives the exit code."""
+    request.terminal.streaming = True
     if install and (verifier or follow or regrade):
         raise ConfigError("--install goes with none of --verifier, --follow and --regrade")
     if regrade and follow:

@@ -21,6 +21,7 @@ __all__ = ("event_document", "replay_trial")
 
 async def replay_trial(request: Request, trial: str, *, at: int | None, follow: bool) -> int:
     """``trialog replay``; gives the exit code."""
+    request.terminal.streaming = True
     if at is not None and follow:
         raise ConfigError("--at and --follow exclude each other; give one")
     async with opened(request, trial) as session:

@@ -68,7 +68,10 @@ class Terminal:
         self._live: Live | None = None
         self._closed = False
         self.patient = False
-        """What is done goes on when nobody reads any more: a job, that is."""
+        """What is done goes on even where nothing can be written any more: a job, that is."""
+        self.streaming = False
+        """The output is all there is to it: a command ends when nobody reads any more. Another one
+        goes on without a word, as its exit code is a verdict."""
         self._hide: Callable[[str], str] = str
 
     def hide(self, secrets: Mapping[str, str]) -> None:
@@ -172,7 +175,8 @@ class Terminal:
         if error.errno in DISK_FULL:
             name = "standard output" if stream is self._out else "standard error"
             raise OSError(error.errno, f"{error.strerror}, for {name}") from None
-        raise BrokenPipeError from None
+        if self.streaming:
+            raise BrokenPipeError from None
 
 
 def discard_output(stream: TextIO) -> None:

@@ -335,6 +335,33 @@ def test_a_check_looks_behind_the_files(user: User, make_task: MakeTask) -> None
     assert "the log was changed here" in ran.err
 
 
+def test_a_check_whose_reader_goes_away(user: User, make_task: MakeTask) -> None:
+    """What a check found is its exit code, whether or not anybody reads the lines."""
+    make_task("t")
+    folder = user.job("t")
+    with sqlite3.connect(user.home / "jobs/trialog.db") as db:
+        db.execute("DROP TRIGGER events_are_never_deleted")
+        db.execute(
+            "DELETE FROM events WHERE stream = (SELECT stream FROM events WHERE kind = "
+            "'TrialFinished') AND version >= (SELECT version FROM events WHERE kind = "
+            "'TrialFinished')"
+        )
+    db.close()
+    ran = user.run("rebuild", folder, "--check", code=1)
+    assert "ends before what JobFinished recorded: version " in ran.lines[0]
+    assert "writes them again" not in ran.err
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        unread = subprocess.run(
+            [TRIALOG, "rebuild", folder, "--check"], cwd=user.home, env=user.env,
+            stdout=writing, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    finally:
+        os.close(writing)
+    assert (unread.returncode, unread.stderr) == (1, ran.err)
+
+
 def test_a_current_folder_that_is_gone(user: User, tmp_path: Path) -> None:
     """Every command says that it is the current folder that is not there."""
     gone = tmp_path / "gone"

@@ -44,11 +44,22 @@ def test_a_stream_that_nobody_reads(broken: IO[str]) -> None:
 
 
 def test_data_that_nobody_reads(broken: IO[str]) -> None:
-    """Another command ends quietly when its reader goes away."""
+    """A command that is all output ends quietly when its reader goes away."""
     terminal = Terminal(json=True, environ={}, out=broken, err=io.StringIO())
+    terminal.streaming = True
     with pytest.raises(BrokenPipeError) as caught:
         terminal.data({"a": 1})
     assert nobody_reads(ExceptionGroup("in a task group", [caught.value]))
+
+
+def test_a_verdict_that_nobody_reads(broken: IO[str]) -> None:
+    """Any other command goes on to its own exit code, and still says on standard error why."""
+    err = io.StringIO()
+    terminal = Terminal(environ={}, out=broken, err=err)
+    terminal.line("a")
+    terminal.line("b")
+    terminal.message("error: c")
+    assert err.getvalue() == "error: c\n"
 
 
 def test_secrets_are_hidden_on_both_streams() -> None:
