@@ -47,9 +47,9 @@ async def rebuild(log: EventLog, job: str, jobs_folder: Path) -> Report:
 async def check(log: EventLog, job: str, jobs_folder: Path) -> list[Difference]:
     """Compare every file of a job with the log, and write nothing. Raises JobUnknown.
 
-    The streams' hash chains and every blob that their events name are checked as well, workspaces
-    too. The files of an execution that is still in flight are not judged: they are written at its
-    end.
+    The streams' hash chains, where they stood when the job finished, and every blob that their
+    events name are checked as well, workspaces too. The files of an execution
+    that is still in flight are not judged: they are written at its end.
     """
     source = JobSource(log, job, verify=True)
     audit = Audit(log)
@@ -70,6 +70,8 @@ async def check(log: EventLog, job: str, jobs_folder: Path) -> list[Difference]:
             await audit.stream(f"trial/{trial}")
         else:
             await audit.blobs(events)
+            if source.broken is None:  # else what JobFinished says can't be believed
+                audit.ends(trial, events)
         if (files := await source.files(trial, events)) is not None:
             found += await to_thread.run_sync(_differences, folder, trial, files)
     found += await to_thread.run_sync(_differences, folder, "", await source.summary())

@@ -30,12 +30,20 @@ from trialog.events.blobs import FILE_LIMIT, BlobFolder
 from trialog.events.clock import RandomIds, SystemClock
 from trialog.events.envelope import new_event
 from trialog.events.errors import LogCorrupt
-from trialog.events.kinds import BlobsPruned, JobStarted, TrialFinished, WorkspaceSaved
-from trialog.events.kinds.job import TaskSnapshot
+from trialog.events.kinds import (
+    BlobsPruned,
+    JobFinished,
+    JobStarted,
+    TrialFinished,
+    WarningRaised,
+    WorkspaceSaved,
+)
+from trialog.events.kinds.job import Head, TaskSnapshot
 from trialog.events.kinds.parts import Continues
 from trialog.events.log import EventLog
 from trialog.events.memory import MemoryLog
 from trialog.events.open import memory_log, open_log
+from trialog.events.payload import Payload
 from trialog.events.values import BlobRef, blob_ref
 from trialog.projections.audit import Difference
 from trialog.projections.rebuild import check, rebuild, rebuild_at
@@ -135,6 +143,101 @@ async def test_a_removed_event_is_named(log: EventLog, tmp_path: Path) -> None:
     assert f"altered: stream 'trial/{ONE}' version 4 (this event is missing; the next is 5)" == str(
         found[0]
     )
+
+
+async def finished(log: EventLog, *, blob: bool = False) -> None:
+    """The job ends, its trials' heads in the event or in a blob."""
+    heads: list[Head] | BlobRef = []
+    for name in (ONE, TWO):
+        head = await log.head(f"trial/{name}")
+        heads.append(Head(trial=name, version=head.version, hash=head.hash.hex()))
+    heads.append(Head(trial="t__00000003", version=0, hash="0" * 64))
+    if blob:
+        heads = await log.blobs.put(msgspec.json.encode(heads))
+    await append(log, "job/j", JobFinished(root="", heads=heads, trials=3))
+
+
+async def append(log: EventLog, stream: str, payload: Payload) -> None:
+    """One more event at a stream's end."""
+    head = await log.head(stream)
+    await log.append(stream, head.version, [new_event(payload, SystemClock(), RandomIds())])
+
+
+def cut(folder: Path, stream: str, version: int) -> None:
+    """Remove a stream's events from a version on, as nothing in the chain can tell."""
+    with sqlite3.connect(folder / "trialog.db") as db:
+        db.execute("DROP TRIGGER IF EXISTS events_are_never_deleted")
+        db.execute(
+            "DELETE FROM events WHERE version >= ? AND stream = "
+            "(SELECT id FROM streams WHERE name = ?)",
+            (version, stream),
+        )
+    db.close()
+
+
+@pytest.mark.parametrize("blob", [False, True])
+@pytest.mark.parametrize("first_gone", [1, 7])
+async def test_a_stream_that_was_cut_short(
+    log: EventLog, tmp_path: Path, first_gone: int, blob: bool
+) -> None:
+    """Without its last event, or without any, a trial is not what JobFinished recorded."""
+    await finished(log, blob=blob)
+    head = await log.head(f"trial/{ONE}")
+    assert 7 == head.version
+    await rebuild(log, "j", tmp_path)
+    assert [] == await check(log, "j", tmp_path)
+    cut(tmp_path, f"trial/{ONE}", first_gone)
+
+    found = await check(log, "j", tmp_path)
+
+    assert [
+        f"altered: stream 'trial/{ONE}' (it ends before what JobFinished recorded: version 7, "
+        f"hash {head.hash.hex()})"
+    ] == [str(one) for one in found if one.behind]
+
+
+async def test_another_end_of_a_stream(log: EventLog, tmp_path: Path) -> None:
+    """An event in the place of the recorded one is named, though the chain is whole."""
+    head = Head(trial=ONE, version=7, hash="ab" * 32)
+    await append(log, "job/j", JobFinished(root="", heads=[head], trials=1))
+
+    found = await check(log, "j", tmp_path)
+
+    [other] = [one for one in found if one.behind]
+    assert "it has another event than what JobFinished recorded: version 7" in str(other)
+
+
+async def test_a_stream_that_went_on_after_the_end(log: EventLog, tmp_path: Path) -> None:
+    """What is appended after JobFinished is no fault, and each JobFinished holds."""
+    await finished(log)
+    await append(log, f"trial/{ONE}", WarningRaised(code="reward_missing", message="late"))
+    await rebuild(log, "j", tmp_path)
+    assert [] == await check(log, "j", tmp_path)
+    await finished(log)
+    await rebuild(log, "j", tmp_path)
+    assert [] == await check(log, "j", tmp_path)
+    cut(tmp_path, f"trial/{ONE}", 8)
+
+    found = await check(log, "j", tmp_path)
+
+    assert ["version 8"] == [
+        (one.detail or "").split(": ")[1].split(",")[0] for one in found if one.behind
+    ]
+
+
+async def test_recorded_ends_that_are_lost(log: EventLog, tmp_path: Path) -> None:
+    """Where the list of ends is gone, that is the one fault."""
+    await finished(log, blob=True)
+    await rebuild(log, "j", tmp_path)
+    with sqlite3.connect(tmp_path / "trialog.db") as db:
+        db.execute("DROP TRIGGER IF EXISTS blobs_are_never_deleted")
+        assert (
+            1
+            == db.execute("DELETE FROM blobs WHERE rowid = (SELECT max(rowid) FROM blobs)").rowcount
+        )
+    db.close()
+
+    assert ["blob"] == [one.what for one in await check(log, "j", tmp_path)]
 
 
 async def test_nothing_is_written_from_a_broken_stream(log: EventLog, tmp_path: Path) -> None:
