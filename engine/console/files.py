@@ -24,7 +24,6 @@ async def rebuild_job(
         raise ConfigError("--at and --out go together; give both, or neither")
     if check and at is not None:
         raise ConfigError("--check compares the job's own files; leave out --at and --out")
-    request.terminal.patient = True  # what was found is the exit code, whoever reads
     async with opened(request, job) as session:
         name = await session.job(job)
         if at is not None and out is not None:

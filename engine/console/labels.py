@@ -88,7 +88,6 @@ async def try_labels(
 ) -> int:
     """``trialog verifier try``; gives the exit code."""
     terminal = request.terminal
-    terminal.patient = check
     calling = _calling(call_models, judge_max_cost)
     report = LabelReport(request.terminal, name)
     async with (

@@ -48,7 +48,6 @@ def make_resource(request: Request, kind: Kind, name: str, *, installed: bool = 
 def validate_project(request: Request, *, verifier: str | None = None) -> int:
     """``trialog validate`` and ``trialog verifier validate``; gives the exit code."""
     terminal = request.terminal
-    terminal.patient = True
     project = load_project(request.here)
     if verifier is None:
         faults = validate(project)
