@@ -1,6 +1,7 @@
 """Fixtures of every suite: anyio on asyncio, and a blocking call on the loop fails the test."""
 
 import secrets
+import signal
 from collections.abc import Awaitable, Callable, Iterator
 
 import anyio
@@ -15,6 +16,10 @@ from trialog.engine import own_log
 # How long an example takes says more of the machine's load than of the code.
 settings.register_profile("trialog", deadline=None)
 settings.load_profile("trialog")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell starts what it puts into the background so, and what is started from here inherits it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from ...events.errors import LogCorrupt, said
@@ -82,7 +83,7 @@ async def _check(session: Session, job: str) -> int:
         else:
             terminal.line(escaped(difference))
     if wrong:
-        terminal.message(_summed_up(escaped(shown), job, wrong))
+        terminal.message(_summed_up(escaped(shown), wrong))
         return EXIT_FAILED
     if terminal.json:
         terminal.message(f"{shown}: every file is as the log has it")
@@ -91,7 +92,7 @@ async def _check(session: Session, job: str) -> int:
     return EXIT_OK
 
 
-def _summed_up(shown: str, job: str, wrong: list[Difference]) -> str:
+def _summed_up(shown: str, wrong: list[Difference]) -> str:
     """The error, and what helps: a rebuild does only where log and blobs are sound."""
     files = [difference for difference in wrong if not difference.behind]
     behind = len(wrong) - len(files)
@@ -110,5 +111,5 @@ def _summed_up(shown: str, job: str, wrong: list[Difference]) -> str:
             "hint: nothing can make these again; put the log and its blobs back from a copy"
         )
     elif any(difference.what != "blocked" for difference in files):
-        lines.append(f"hint: `trialog rebuild {job}` writes them again")
+        lines.append(f"hint: `trialog rebuild {shlex.quote(shown)}` writes them again")
     return "\n".join(lines)

@@ -19,7 +19,7 @@ from ...projections.source import read_trial
 from ..errors import CommandRefused, ConfigError
 from ..job.config import JobConfig
 from ..job.services import Services
-from ..location import job_started
+from ..location import job_folder, job_started
 from ..regrade.progress import load_progress
 from ..regrade.report import Noted, RegradeOpened, RegradeReport, TrialRegraded
 from ..regrade.reverify import REASON, engine_given
@@ -116,7 +116,8 @@ async def _regrade(
     dry_run: bool = False,
     resume: bool = False,
 ) -> int:
-    config = msgspec.convert((await job_started(session.log, job)).config, JobConfig)
+    started = await job_started(session.log, job)
+    config = msgspec.convert(started.config, JobConfig)
     if resume:
         means = await _as_planned(session, job, means)
     backend = await choose(
@@ -135,7 +136,7 @@ async def _regrade(
         result = await _run(services, job, wish, watch, means.concurrency, resume=resume)
     except anyio.get_cancelled_exc_class():
         if watch.begun and not dry_run:
-            shown = shlex.quote(escaped(job))
+            shown = shlex.quote(escaped(session.shown(job_folder(session.place, started))))
             session.terminal.message(f"stopped; `trialog regrade {shown} --resume` goes on")
         raise
     finally:

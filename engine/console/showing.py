@@ -78,7 +78,9 @@ async def _show_job(session: Session, job: str) -> None:
     if regraded is not None:
         terminal.line(f"Regrade {escaped(regraded.regrade_id)}: {counts_line(regraded)}")
     there = await to_thread.run_sync(folder.is_dir)
-    missing = "" if there else f" (not there; `trialog rebuild {job}` writes it)"
+    missing = (
+        "" if there else f" (not there; `trialog rebuild {shlex.quote(escaped(shown))}` writes it)"
+    )
     terminal.line(f"Job folder: {escaped(shown)}{missing}")
     terminal.line(f"Log: {escaped(session.shown(session.place.path))}")
 

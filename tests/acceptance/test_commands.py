@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shlex
 import shutil
 import sqlite3
 import subprocess
@@ -101,7 +102,9 @@ def test_show_a_job(user: User, make_task: MakeTask) -> None:
     assert shown["summary"]["counts"]["passed"] == 1
     assert [trial["task"] for trial in shown["trials"]] == ["good", "silent"]
     shutil.rmtree(folder)
-    assert f"not there; `trialog rebuild {folder.name}`" in user.run("show", folder, code=0).out
+    assert (
+        f"not there; `trialog rebuild jobs/{folder.name}`" in user.run("show", folder, code=0).out
+    )
 
 
 def test_show_a_trial(user: User, make_task: MakeTask, agent_program: Callable[[str], str]) -> None:
@@ -428,3 +431,19 @@ def test_cancel_what_is_over(user: User, make_task: MakeTask) -> None:
     assert files_of(folder) == before
     assert user.run("show", folder, code=0).lines[0] == f"Job {folder.name}: finished"
     assert user.run("cancel", folder, "--json").objects == [{"job": folder.name, "cancelled": 0}]
+
+
+def test_a_hint_names_the_job_as_it_was_given(user: User, make_task: MakeTask) -> None:
+    """Typed as it was printed, from a folder whose own log has no such job, it works."""
+    job = user.job(make_task(), "--agent", "oracle")
+    other = user.home.parent / "elsewhere"
+    other.mkdir()
+    shutil.rmtree(job)
+    given = f"../{user.home.name}/jobs/{job.name}"
+    for words in (["rebuild", given, "--check"], ["show", given]):
+        ran = user.run(*words, cwd=other)
+        hint = re.search(r"`trialog (rebuild [^`]*)`", ran.out + ran.err)
+        assert hint is not None, ran
+        user.run(*shlex.split(hint[1]), cwd=other, code=0)
+        user.run("rebuild", given, "--check", cwd=other, code=0)
+        shutil.rmtree(job)

@@ -193,7 +193,7 @@ def test_interrupted(user: User, make_task: MakeTask) -> None:
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert f"trialog regrade {Path(job).name} --resume" in said
+    assert f"trialog regrade jobs/{Path(job).name} --resume" in said
     assert not list((user.home / job).rglob("regrade*.json"))
     ran = user.run("regrade", job, "--resume", code=0)
     assert "goes on" in ran.err
