@@ -79,7 +79,7 @@ def test_a_stopped_agent_is_told(user: User, make_task: MakeTask, agent_program:
 def test_a_killed_engine_is_told(user: User, make_task: MakeTask, agent_program: AGENT) -> None:
     """A job is running while a process has it; after kill -9 it has stopped, and how it goes on is
     said; what it had cut off is counted once it is superseded."""
-    make_task("t")
+    make_task("t", settings="agent: {timeout_sec: 12}\nverifier: {timeout_sec: 60}\n")
     seconds = marker()
     agent = agent_program(f"test -e again || sleep {seconds}; echo 42 > answer.txt")
     process = user.start("run", "t", "-a", agent, *BWRAP)
