@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from ...events.errors import BlobAltered, BlobMissing, LogCorrupt
 from ..trial.state import lost_artifact
 from .stored import StoredTrial
 
@@ -17,6 +18,18 @@ class Refusal(NamedTuple):
 
     category: str
     reason: str
+
+
+def unreadable(error: LogCorrupt | BlobMissing | BlobAltered) -> Refusal:
+    """The refusal of a trial that the log can't give."""
+    match error:
+        case BlobMissing():
+            category = "blob_missing"
+        case BlobAltered():
+            category = "blob_altered"
+        case _:
+            category = "trial_unreadable"
+    return Refusal(category, str(error))
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):

@@ -41,7 +41,7 @@ from ..scratch import scratch_folder, sweep
 from .answering import Answers
 from .context import Context
 from .episode import EpisodeRegrade
-from .plan import Refusal
+from .plan import Refusal, unreadable
 from .progress import Progress
 from .report import RegradeOpened, RegradeWatcher, TrialRegraded, answered_trial, refused_trial
 from .script import ScriptRegrade
@@ -215,12 +215,8 @@ class Running:
                     ref.blob: await context.log.blobs.get(ref) for ref in episode_blobs(events)
                 }
             return read_stored(trial, events, data, blobs, finished=context.finished)
-        except LogCorrupt as error:
-            return Refusal("trial_unreadable", str(error))
-        except BlobMissing as error:
-            return Refusal("blob_missing", str(error))
-        except BlobAltered as error:
-            return Refusal("blob_altered", str(error))
+        except (LogCorrupt, BlobMissing, BlobAltered) as error:
+            return unreadable(error)
 
     def _work(self, context: Context, trial: StoredTrial) -> ScriptRegrade | EpisodeRegrade:
         if self._tasks[trial.trial] in self._episodes:

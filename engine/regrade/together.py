@@ -23,7 +23,7 @@ from ..hooks.protocol import Recorded, TrialGiven
 from .answering import Answers
 from .context import Context
 from .episode import EpisodeRegrade
-from .plan import Refusal
+from .plan import Refusal, unreadable
 from .report import TrialRegraded, answered_trial
 from .stored import StoredFold, StoredTrial
 
@@ -137,12 +137,8 @@ class Together:
                 if payload is not None:
                     fold.take(event, payload)
             return _Read(stored.stored(), fold, events)
-        except LogCorrupt as error:
-            return Refusal("trial_unreadable", str(error))
-        except BlobMissing as error:
-            return Refusal("blob_missing", str(error))
-        except BlobAltered as error:
-            return Refusal("blob_altered", str(error))
+        except (LogCorrupt, BlobMissing, BlobAltered) as error:
+            return unreadable(error)
 
     async def _answer(self, works: Sequence[tuple[_Read, EpisodeRegrade]]) -> list[TrialRegraded]:
         """Check these trials, and put what came of it into the log."""
