@@ -34,6 +34,7 @@ from trialog.engine.archive import (
     unpack,
 )
 from trialog.engine.archive.headers import FILE, LINK, Entry, header
+from trialog.engine.archive.removal import ROUNDS
 from trialog.engine.archive.unpack import ArchiveUnsafe
 from trialog.engine.redact import Redactor
 from trialog.engine.sandbox.protocol import TreeTooLarge
@@ -381,6 +382,52 @@ def test_deep_trees(tree: Path, tmp_path: Path, depth: int) -> None:
     assert [s.reason for s in skipped] == (["its path is too long"] if depth == 3000 else [])
     remove_tree(place)
     assert not place.exists()
+
+
+FILLER = """
+import os, sys
+while True:
+    try:
+        os.makedirs("filled/below", exist_ok=True)
+        for name in ("filled/one", "filled/below/two"):
+            open(name, "w").close()
+    except OSError:
+        pass
+"""
+
+
+def test_what_others_fill_meanwhile_is_removed(tmp_path: Path) -> None:
+    """A folder goes although a process goes on putting files into it."""
+    with subprocess.Popen([sys.executable, "-c", FILLER], cwd=tmp_path) as child:
+        try:
+            for _ in range(300):
+                while not (tmp_path / "filled" / "one").exists():
+                    assert child.poll() is None
+                remove_tree(tmp_path / "filled")
+        finally:
+            child.kill()
+
+
+def test_a_folder_filled_without_end_is_a_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is filled each time that it was emptied is given up, with the reason."""
+    (tmp_path / "filled" / "below").mkdir(parents=True)
+    rmdir = os.rmdir
+    asked = 0
+
+    def fill_first(name: bytes, *, dir_fd: int) -> None:
+        nonlocal asked
+        asked += 1
+        folder = os.open(name, os.O_RDONLY, dir_fd=dir_fd)
+        os.close(os.open(b"again", os.O_CREAT, dir_fd=folder))
+        os.close(folder)
+        rmdir(name, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "rmdir", fill_first)
+    with pytest.raises(OSError, match="not empty"):
+        remove_tree(tmp_path / "filled")
+    assert asked == ROUNDS
 
 
 def test_long_names_do_not_fill_a_disk(tree: Path, tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ async def test_planted_files_change_no_verdict(
         files=FILES,
         **settings(backend, mode),
     )
-    assert (graded.ended.outcome, graded.ended.reward) == ("scored", 0.0), graded.printed
+    assert (graded.ended.outcome, graded.ended.reward) == ("scored", 0.0), graded.ended
     assert "1 failed" in graded.printed
 
 

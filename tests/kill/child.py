@@ -1,6 +1,7 @@
 """Runs a job, or a regrade of one, under the shim, and is killed at every write in turn.
 
-Of a job, at every write after the verifier's end; of a regrade, at every one. Started by
+Of a job, at every write after the verifier's end; of a regrade, at every one; until a run has ended
+before its write came: how many there are depends on what was committed together. Started by
 test_kill.py with the shim preloaded. Prints one JSON line a run: where it was killed, what had been
 acknowledged, and what the resume made of it.
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import itertools
 import json
 import os
 import sys
@@ -144,13 +146,15 @@ def regrades(root: Path) -> None:
 
     whole = root / "whole"
     originals = begin(whole)
-    status, writes = in_child(whole, task, 1_000_000, resume=False, act=regrade)
+    status, _ = in_child(whole, task, None, resume=False, act=regrade)
     same = originals.items() <= hashes(whole).items()
-    print(json.dumps({"status": status, "writes": writes, "same": same}), flush=True)
-    for kill_at in range(1, writes + 1):
+    print(json.dumps({"status": status, "same": same}), flush=True)
+    for kill_at in itertools.count(1):
         folder = root / f"killed-{kill_at}"
         originals = begin(folder)
-        status, _ = in_child(folder, task, kill_at, resume=False, act=regrade)
+        status, writes = in_child(folder, task, kill_at, resume=False, act=regrade)
+        if status == 0 and writes < kill_at:
+            break
         between = hashes(folder)
         resumed, _ = in_child(folder, task, None, resume=True, act=regrade)
         print(
@@ -179,12 +183,14 @@ def main(root: Path) -> None:
     task = write_task(root / "task")
     whole = root / "whole"
     whole.mkdir()
-    status, writes = in_child(whole, task, 1_000_000, resume=False)
-    print(json.dumps({"kill_at": None, "status": status, "writes": writes}), flush=True)
-    for kill_at in range(1, writes + 1):
+    status, _ = in_child(whole, task, None, resume=False)
+    print(json.dumps({"kill_at": None, "status": status}), flush=True)
+    for kill_at in itertools.count(1):
         folder = root / f"killed-{kill_at}"
         folder.mkdir()
-        status, _ = in_child(folder, task, kill_at, resume=False)
+        status, writes = in_child(folder, task, kill_at, resume=False)
+        if status == 0 and writes < kill_at:
+            break
         acknowledged = anyio.run(_has_verdict, folder / "jobs" / "trialog.db")
         result_before = [str(p.parent) for p in folder.glob("jobs/*/*/result.json")]
         resumed, _ = in_child(folder, task, None, resume=True)

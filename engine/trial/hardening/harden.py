@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterable
 
@@ -12,7 +13,7 @@ from ....events.log import BlobStore
 from ...sandbox.protocol import Sandbox
 from ..folders import TamperUncleared, tamper_found
 from .links import may_lead
-from .looking import Looking
+from .looking import Looking, Step
 from .steering import Rule, Surroundings, rule_of
 
 MOST_NAMED = 200
@@ -21,6 +22,10 @@ MOST_NAMED = 200
 MOST_LISTED = 1000
 """Paths that are listed as put back."""
 
+TRIES = 20
+"""How often a path is put back that a process that is kept changes at the same time."""
+
+_RACES = (errno.ENOTDIR, errno.EISDIR, errno.ENOTEMPTY, errno.EEXIST, errno.ELOOP)
 _HOOKS = (b"hook", b"pre-commit", b"commit-msg", b"post-commit", b"pre-push", b"post-checkout")
 _NAMED: dict[Rule, tuple[bytes, ...]] = {
     "conftest": (b"conftest.py",),
@@ -98,22 +103,13 @@ async def harden(
         if any(path.startswith(top + "/") for top in done):
             continue
         try:
-            step = None
-            if rule is not None and rule not in kept:
-                step = await looking.step(path, rule)
-            if step is None:
-                step = await looking.link(path)
-            if step is None or step.path in removed:
-                continue
-            if step.data is None:
-                await sandbox.put_back(step.path)
-                done.append(step.path)
-            else:
-                await sandbox.replace(step.path, step.data)
-        except FileNotFoundError:
-            continue  # a process that is kept took it away
+            step = await _settle(sandbox, looking, path, None if rule in kept else rule, removed)
         except OSError as error:
             raise TamperUncleared(path, error.strerror or str(error), found) from error
+        if step is None:
+            continue
+        if step.data is None:
+            done.append(step.path)
         removed.append(step.path)
         if step.what is not None:
             sha256 = step.seen.sha256 if step.seen else None
@@ -122,6 +118,32 @@ async def harden(
         more = TamperFound(path=found[MOST_NAMED].path, what=f"{len(found) - MOST_NAMED} more")
         found = [*found[:MOST_NAMED], more]
     return Hardened(found=found, removed=removed)
+
+
+async def _settle(
+    sandbox: Sandbox, looking: Looking, path: str, rule: Rule | None, removed: list[str]
+) -> Step | None:
+    """Put a path back; None where nothing had to be. Raises OSError, SandboxGone."""
+    tries = TRIES
+    while True:
+        tries -= 1
+        try:
+            step = None if rule is None else await looking.step(path, rule)
+            if step is None:
+                step = await looking.link(path)
+            if step is None or step.path in removed:
+                return None
+            if step.data is None:
+                await sandbox.put_back(step.path)
+            else:
+                await sandbox.replace(step.path, step.data)
+        except FileNotFoundError:
+            return None  # a process that is kept took it away
+        except OSError as error:
+            if error.errno not in _RACES or not tries:
+                raise
+        else:
+            return step
 
 
 def _kept(texts: Iterable[bytes]) -> set[Rule]:
