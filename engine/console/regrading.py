@@ -23,7 +23,7 @@ from ..location import job_folder, job_started
 from ..regrade.progress import load_progress
 from ..regrade.report import Noted, RegradeOpened, RegradeReport, TrialRegraded
 from ..regrade.reverify import REASON, engine_given
-from ..regrade.run import Wish, plan_regrade, regrade_job, resume_regrade
+from ..regrade.run import Wish, plan_regrade, plan_resume, regrade_job, resume_regrade
 from ..regrade.running import SUMMARY, RegradeResult
 from ..regrade.stored import read_stored
 from ..sandbox.choose import choose
@@ -58,8 +58,6 @@ async def regrade_thing(
     **variables_given: Any,
 ) -> int:
     """``trialog regrade``; gives the exit code."""
-    if resume and dry_run:
-        raise ConfigError("give --resume or --dry-run, not both")
     if resume and wish != Wish():
         raise ConfigError(
             "--resume goes on with a regrade as it was planned; leave out what would change it"
@@ -130,7 +128,10 @@ async def _regrade(
     try:
         services = services_of(session, backend, variables)
         if dry_run:
-            await plan_regrade(services, job, wish, watch)
+            if resume:
+                await plan_resume(services, job, watch)
+            else:
+                await plan_regrade(services, job, wish, watch)
             watch.end_of_plan()
             return EXIT_OK
         result = await _run(services, job, wish, watch, means.concurrency, resume=resume)
@@ -194,6 +195,7 @@ class _Watch:
         self._terminal = terminal
         self._dry_run = dry_run
         self._would = 0
+        self._told = 0
         self._trials = 0
         self.begun = False
         """The plan is in the log."""
@@ -213,6 +215,7 @@ class _Watch:
             case Noted():
                 terminal.message(f"note: {escaped(report.message)}")
             case TrialRegraded():
+                self._told += 1
                 self._would += report.verdict is None
                 if terminal.json:
                     terminal.data({"report": "trial", **msgspec.structs.asdict(report)})
@@ -223,8 +226,11 @@ class _Watch:
 
     def end_of_plan(self) -> None:
         """Say what the plan comes to."""
+        done = self._trials - self._told
+        answered = f", {done} {'has its' if done == 1 else 'have their'} answer" if done else ""
         self._terminal.line(
-            f"{self._would} of {plural(self._trials, 'trial')} would be regraded; nothing was done"
+            f"{self._would} of {plural(self._trials, 'trial')} would be regraded{answered}; "
+            "nothing was done"
         )
 
 

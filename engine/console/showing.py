@@ -18,6 +18,7 @@ from ...events.pages import each_event
 from ...events.values import unescape
 from ..job.lock import is_owned
 from ..location import job_folder, job_started
+from ..regrade.progress import all_regrades
 from .failure import EXIT_FAILED, EXIT_OK
 from .kept import kept_trials
 from .lines import labels, summary_lines, trial_line, warning_lines
@@ -47,6 +48,7 @@ async def _show_job(session: Session, job: str) -> None:
     rows = await read_job(log, job, kept=await kept_trials(session.place.folder))
     folder = job_folder(session.place, started)
     state = await _state(session, job)
+    cut_off = (await all_regrades(log, job)).unfinished
     if terminal.json:
         terminal.data(
             {
@@ -57,6 +59,7 @@ async def _show_job(session: Session, job: str) -> None:
                 "started_at": (await log.read(f"job/{job}", limit=1))[0].at,
                 "summary": summary,
                 "regrade": regraded,
+                "unfinished_regrade": cut_off.id if cut_off else None,
                 "trials": msgspec.to_builtins(rows.ended),
                 "open": [trial.trial for trial in rows.open],
                 "superseded": rows.superseded,
@@ -77,12 +80,21 @@ async def _show_job(session: Session, job: str) -> None:
         terminal.line(line)
     if regraded is not None:
         terminal.line(f"Regrade {escaped(regraded.regrade_id)}: {counts_line(regraded)}")
+    if cut_off is not None:
+        terminal.line(f"Regrade {escaped(cut_off.id)}: {await _how(session, job, state, shown)}")
     there = await to_thread.run_sync(folder.is_dir)
     missing = (
         "" if there else f" (not there; `trialog rebuild {shlex.quote(escaped(shown))}` writes it)"
     )
     terminal.line(f"Job folder: {escaped(shown)}{missing}")
     terminal.line(f"Log: {escaped(session.shown(session.place.path))}")
+
+
+async def _how(session: Session, job: str, state: str, folder: str) -> str:
+    """How a regrade stands that has not finished. A process that resumes the job is none's."""
+    if state not in ("running", "stopping") and await is_owned(session.place.folder, job):
+        return "running"
+    return f"cut off; `trialog regrade {shlex.quote(escaped(folder))} --resume` goes on"
 
 
 def _listed(values: Any) -> str:

@@ -64,11 +64,16 @@ KINDS = frozenset(kind.__name__ for kind in (RegradePlanned, RegradeSkipped, Reg
 
 
 async def finished_regrades(log: EventLog, job: str) -> list[Regrade]:
-    """A job's finished regrades in order; nothing else of the job is decoded."""
+    """A job's finished regrades in order."""
+    return (await all_regrades(log, job)).finished
+
+
+async def all_regrades(log: EventLog, job: str) -> RegradesFold:
+    """A job's regrades; nothing else of the job is decoded."""
     regrades = RegradesFold()
     async for event in each_event(log, stream_of(job)):
         if event.kind in KINDS:
             decoded = decode_or_none(event)
             if isinstance(decoded, RegradePlanned | RegradeSkipped | RegradeFinished):
                 regrades.take(event, decoded)
-    return regrades.finished
+    return regrades

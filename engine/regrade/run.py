@@ -63,12 +63,8 @@ async def regrade_job(
     async with own(services.jobs_folder, job):
         progress = await load_progress(services.log, job)
         if progress.unfinished is not None:
-            watch(
-                Noted(
-                    message=f"regrade {progress.unfinished.id} was cut off and is given up; "
-                    "--resume would have gone on with it"
-                )
-            )
+            given_up = f"regrade {progress.unfinished.id} was cut off and is given up"
+            watch(Noted(message=f"{given_up}; --resume would have gone on with it"))
         planned = await _plan(services, job, progress, wish)
         record = _record(services, job, progress.state)
         (cause,) = await record.tell(planned.event)
@@ -84,12 +80,23 @@ async def resume_regrade(
     Raises CommandRefused when there is none.
     """
     async with own(services.jobs_folder, job):
-        progress = await load_progress(services.log, job)
-        if progress.unfinished is None:
-            raise CommandRefused(f"no regrade of job {job} was cut off, so there is none to resume")
-        planned = progress.unfinished.planned
-        running = Running(services, job, progress, planned, progress.cause, {})
+        running = await _cut_off(services, job)
         return await _to_its_end(running, watch, concurrency)
+
+
+async def plan_resume(services: Services, job: str, watch: RegradeWatcher) -> None:
+    """Tell what `resume_regrade` would do; nothing is appended and nothing is graded.
+
+    Raises CommandRefused when there is none to resume.
+    """
+    await (await _cut_off(services, job)).look(watch)
+
+
+async def _cut_off(services: Services, job: str) -> Running:
+    progress = await load_progress(services.log, job)
+    if progress.unfinished is None:
+        raise CommandRefused(f"no regrade of job {job} was cut off, so there is none to resume")
+    return Running(services, job, progress, progress.unfinished.planned, progress.cause, {})
 
 
 async def _to_its_end(running: Running, watch: RegradeWatcher, concurrency: int) -> RegradeResult:
@@ -104,6 +111,9 @@ async def _to_its_end(running: Running, watch: RegradeWatcher, concurrency: int)
 async def plan_regrade(services: Services, job: str, wish: Wish, watch: RegradeWatcher) -> None:
     """Tell what `regrade_job` would do; nothing is appended and nothing is graded."""
     progress = await load_progress(services.log, job)
+    if progress.unfinished is not None:
+        given_up = f"regrade {progress.unfinished.id} was cut off and would be given up"
+        watch(Noted(message=f"{given_up}; --resume goes on with it"))
     planned = await _plan(services, job, progress, wish, dry=True)
     running = Running(services, job, progress, planned.event, "", planned.gone, planned.store)
     await running.look(watch)

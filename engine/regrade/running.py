@@ -96,20 +96,29 @@ class Running:
         clock, ids = self.services.clock, self.services.ids
         version = self.progress.state.version
         record = JobRecord(self.services.log, self.job, clock=clock, ids=ids, version=version)
-        unfinished = self.progress.unfinished
-        resumed = unfinished is not None and unfinished.id == self.planned.regrade_id
-        skipped = set(unfinished.skipped) if unfinished is not None and resumed else set[str]()
-        left = [trial for trial in self.planned.trials if trial not in skipped]
-        watch(RegradeOpened(planned=self.planned, resumed=resumed))
+        watch(RegradeOpened(planned=self.planned, resumed=self._resumed))
+        left = self._left()
         with closing(self._files()) as files:
             async with self._context(record) as context:
-                answers = Answers(context, record, self._cause, len(skipped))
+                skipped = len(self.planned.trials) - len(left)
+                answers = Answers(context, record, self._cause, skipped)
                 await self._regrade_all(context, answers, files, left, watch, concurrency)
             await record.tell(
                 RegradeFinished(regrade_id=self.planned.regrade_id, **answers.counts),
                 cause=self._cause,
             )
             return await self._write_files(files)
+
+    @property
+    def _resumed(self) -> bool:
+        unfinished = self.progress.unfinished
+        return unfinished is not None and unfinished.id == self.planned.regrade_id
+
+    def _left(self) -> list[str]:
+        """The trials that the job's stream has no answer of; their own may have one."""
+        unfinished = self.progress.unfinished
+        skipped = unfinished.skipped if unfinished is not None and self._resumed else {}
+        return [trial for trial in self.planned.trials if trial not in skipped]
 
     def _files(self) -> RegradeFiles:
         """The files, as they will be when this regrade is finished, after those that are."""
@@ -145,21 +154,28 @@ class Running:
             helpers.cancel_scope.cancel()
 
     async def look(self, watch: RegradeWatcher) -> None:
-        """Tell of each trial what would be done with it."""
-        watch(RegradeOpened(planned=self.planned))
+        """Tell of each trial without an answer what would be done with it."""
+        watch(RegradeOpened(planned=self.planned, resumed=self._resumed))
+
+        def tell(told: TrialRegraded | None) -> None:
+            if told is not None:
+                watch(told)
+
         async with self._context(None) as context:
 
-            async def one(trial: str) -> TrialRegraded:
+            async def one(trial: str) -> TrialRegraded | None:
                 found = await self._read(context, trial)
                 if isinstance(found, Refusal):
                     stored = StoredTrial(trial=trial, task=self._tasks[trial])
                     return refused_trial(stored, found)
+                if self.planned.regrade_id in found.answered:
+                    return None
                 work = self._work(context, found)
                 refused = await work.prepare(thorough=True)
                 verifiers = work.verifiers if refused is None else None
                 return refused_trial(found, refused, notes=work.notes, verifiers=verifiers)
 
-            await in_order(self.planned.trials, one, watch)
+            await in_order(self._left(), one, tell)
 
     async def _one(
         self, context: Context, answers: Answers, trial: str, slots: anyio.CapacityLimiter

@@ -230,7 +230,36 @@ def test_a_dry_run(user: User, make_task: MakeTask) -> None:
     digests = json.loads(told.lines[0])["verifiers"]["test.sh"]
     assert digests["run"] != digests["now"]
     refused = user.run("regrade", job, "--dry-run", "--resume", code=2)
-    assert "not both" in refused.err
+    assert "none to resume" in refused.err
+
+
+@pytest.mark.bubblewrap
+def test_what_a_regrade_has_left_to_do(user: User, make_task: MakeTask) -> None:
+    """`show` names a regrade that is cut off; `--resume --dry-run` tells what is left of it."""
+    tasks = [make_task(n, test=LENIENT, solve=WRONG, folder=user.home / "t") for n in "abc"]
+    job = run_job(user, "--sandbox", "bubblewrap")
+    for task, test in zip(tasks, (STRICT, GATED, GATED), strict=True):
+        (task / "verifier" / "test.sh").write_text(test)
+    process = begin(user, job)
+    (told,) = user.run("show", job, "--json", code=0).objects
+    shown = f"Regrade {told['unfinished_regrade']}: "
+    assert f"{shown}running" in user.run("show", job, code=0).lines
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    goes_on = f"{shown}cut off; `trialog regrade {job} --resume` goes on"
+    assert goes_on in user.run("show", job, code=0).lines
+    before = everything(user)
+    ran = user.run("regrade", job, "--resume", "--dry-run", code=0)
+    assert [line.split("__")[0] for line in ran.lines[:-1]] == [
+        "would regrade  b", "would regrade  c",
+    ]  # fmt: skip
+    assert ran.lines[-1] == "2 of 3 trials would be regraded, 1 has its answer; nothing was done"
+    anew = user.run("regrade", job, "--dry-run", code=0)
+    assert anew.lines[-1] == "3 of 3 trials would be regraded; nothing was done"
+    assert "was cut off and would be given up" in anew.err
+    assert everything(user) == before
+    user.run("regrade", job, "--resume", code=0)
+    assert not any(line.startswith(shown + "cut off") for line in user.run("show", job).lines)
 
 
 @pytest.mark.bubblewrap

@@ -129,6 +129,19 @@ async def test_a_mended_check_grades_the_recorded_episode(desk: Desk) -> None:
     )  # fmt: skip
 
 
+async def test_a_plan_compares_the_verifiers_files(desk: Desk) -> None:
+    """It says of each verifier its digest in the run and now: the same, until the code changes."""
+    same = [one.verifiers["exact"] for one in await desk.plan(tasks_root=desk.root)]
+    assert len(same) == 2
+    assert all(one.run is not None and one.run == one.now for one in same)
+    change(desk.root, "score=1.0", "score=0.25")
+    mended = [one.verifiers["exact"] for one in await desk.plan(tasks_root=desk.root)]
+    assert [one.run for one in mended] == [one.run for one in same]
+    assert all(one.now != one.run for one in mended)
+    summary = await desk.regrade(tasks_root=desk.root)
+    assert {row["verifier_digest_after"] for row in summary["trials"]} == {mended[0].now}
+
+
 async def test_unchanged_code_gives_what_the_run_gave(desk: Desk) -> None:
     """With the same files every verdict is unchanged, and with the job's own copy none is flaky."""
     summary = await desk.regrade(tasks_root=desk.root)
