@@ -13,8 +13,7 @@ from ..events.checking import named_blobs
 from ..events.codec import decode_as
 from ..events.envelope import RecordedEvent
 from ..events.errors import BlobMissing, LogCorrupt, LogError, said
-from ..events.kinds import BlobsPruned, JobFinished
-from ..events.kinds.job import Head
+from ..events.kinds import BlobsPruned
 from ..events.log import EventLog
 from ..events.pages import pages
 from ..events.values import BlobRef
@@ -54,38 +53,14 @@ class Audit:
         self._checked: set[str] = set()
         self._given_up: set[str] = set()
         self._altered: set[str] = set()
-        self._heads: dict[str, set[tuple[int, bytes]]] = {}
         self.found: list[Difference] = []
 
     async def job(self, job: str) -> None:
         """Check the blobs that the job's own events name. To be called first: it also learns which
-        workspaces were given up, and where the executions' streams stood when the job finished."""
+        workspaces were given up."""
         async for events in pages(self._log, f"job/{job}"):
             self._given_up.update(await to_thread.run_sync(_given_up, events))
             await self.blobs(events)
-            for event in events:
-                if event.kind == JobFinished.__name__:
-                    await self._finished(event)
-
-    def ends(self, trial: str, events: Sequence[RecordedEvent]) -> None:
-        """Check that an execution's stream has what every JobFinished recorded as its last event.
-
-        More may follow: a regrade, a review or labels. `events` may begin with those of executions
-        that it goes on from.
-        """
-        stream = f"trial/{trial}"
-        heads = self._heads.get(trial, set())
-        hashes = {event.version: event.hash for event in events if event.stream == stream}
-        for version, recorded in sorted(heads):
-            if hashes.get(version) != recorded:
-                what = "has another event than" if version in hashes else "ends before"
-                self.altered(
-                    LogCorrupt(
-                        f"stream {stream!r}",
-                        f"it {what} what JobFinished recorded: version {version}, "
-                        f"hash {recorded.hex()}",
-                    )
-                )
 
     async def stream(self, stream: str) -> None:
         """The same for all of a stream's events, whatever is wrong with it, if they can be read."""
@@ -113,17 +88,6 @@ class Audit:
             self._altered.add(place.where)
             self.found.append(Difference(place.where, "altered", place.reason))
 
-    async def _finished(self, event: RecordedEvent) -> None:
-        with suppress(LogError, OSError, ValueError):  # what is at fault is found where it lies
-            heads = decode_as(event, _Finished).heads
-            if isinstance(heads, BlobRef):
-                listed = await self._log.blobs.get(heads)
-                heads = await to_thread.run_sync(_listed, listed)
-            for head in heads:
-                if head.version:
-                    known = self._heads.setdefault(head.trial, set())
-                    known.add((head.version, bytes.fromhex(head.hash)))
-
     def _new(self, events: Sequence[RecordedEvent]) -> list[tuple[BlobRef, RecordedEvent]]:
         found: list[tuple[BlobRef, RecordedEvent]] = []
         for event in events:
@@ -136,14 +100,6 @@ class Audit:
 
 class _Pruned(msgspec.Struct):
     blobs: list[str]
-
-
-class _Finished(msgspec.Struct):
-    heads: list[Head] | BlobRef
-
-
-def _listed(data: bytes) -> list[Head]:
-    return msgspec.json.decode(data, type=list[Head])
 
 
 def _given_up(events: Sequence[RecordedEvent]) -> set[str]:

@@ -29,8 +29,9 @@ async def job_folder(log: EventLog, job: str, jobs_folder: Path) -> Path:
 async def rebuild(log: EventLog, job: str, jobs_folder: Path) -> Report:
     """Write every file of a job. Only those that differ are touched, and nothing is removed.
 
-    From a stream whose hash chain is broken nothing is written; its files are problems. Raises
-    JobUnknown, FilesUnwritable, and LogCorrupt where the job's first event can't be believed.
+    From a stream whose hash chain is broken, or that ends before what JobFinished recorded, nothing
+    is written; its files are problems. Raises JobUnknown, FilesUnwritable, and LogCorrupt where the
+    job's first event can't be believed.
     """
     folder = jobs_folder / await JobSource(log, job, verify=True).folder()
     files = JobFiles(log, job, folder, verify=True)
@@ -70,8 +71,6 @@ async def check(log: EventLog, job: str, jobs_folder: Path) -> list[Difference]:
             await audit.stream(f"trial/{trial}")
         else:
             await audit.blobs(events)
-            if source.broken is None:  # else what JobFinished says can't be believed
-                audit.ends(trial, events)
         if (files := await source.files(trial, events)) is not None:
             found += await to_thread.run_sync(_differences, folder, trial, files)
     found += await to_thread.run_sync(_differences, folder, "", await source.summary())
@@ -86,8 +85,8 @@ async def check(log: EventLog, job: str, jobs_folder: Path) -> list[Difference]:
 async def rebuild_at(log: EventLog, job: str, position: int, out: Path) -> Report:
     """Write a job's files into `out` as they stood at a position of the log.
 
-    A trial that had not finished then has no result.json, one whose hash chain is broken has
-    nothing. Raises JobUnknown, FolderTaken, FilesUnwritable and LogCorrupt.
+    A trial that had not finished then has no result.json, one whose stream is not what was appended
+    has nothing. Raises JobUnknown, FolderTaken, FilesUnwritable and LogCorrupt.
     """
     source = JobSource(log, job, until=position, verify=True)
     await source.folder()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Sequence
+from contextlib import suppress
 from functools import partial
 
 import anyio
@@ -26,6 +27,7 @@ from .files import (
     no_trial_files,
     trial_files,
 )
+from .heads import RecordedHeads
 from .regrades import Regrade
 from .summary import SummaryFold
 from .trial import TrialFold, TrialView
@@ -96,7 +98,7 @@ class JobSource:
 
     Keeps the summary's fold, so that one trial's end costs one trial's reading. What is kept of a
     trial afterwards is a line in the summary. With `verify`, the hash chain of every stream is
-    checked: from one where it is broken nothing is made.
+    checked, and that it has what JobFinished recorded: from one at fault nothing is made.
     """
 
     def __init__(
@@ -109,6 +111,7 @@ class JobSource:
         self._summary = SummaryFold()
         self._version = 0
         self._chain = ChainCheck(f"job/{job}") if verify else None
+        self._heads = RecordedHeads()
         self._broken: LogCorrupt | None = None
         self._reading = anyio.Lock(fast_acquire=True)
         self._seen: dict[str, int] = {}
@@ -165,9 +168,14 @@ class JobSource:
         if trial not in self._summary:
             await self._read_job()
         try:
-            return await read_trial(self._log, trial, until=self._until, verify=self._verify)
+            return await self._read(trial)
         except LogCorrupt as corrupt:
             return corrupt
+
+    async def _read(self, trial: str) -> list[RecordedEvent]:
+        events = await read_trial(self._log, trial, until=self._until, verify=self._verify)
+        self._check_end(trial, events)
+        return events
 
     async def events_each(self, trials: Sequence[str]) -> list[list[RecordedEvent] | LogCorrupt]:
         """The same of several executions, in one go where nothing is wrong with the log."""
@@ -177,14 +185,23 @@ class JobSource:
             read = await self._log.read_each([f"trial/{trial}" for trial in trials])
         except LogCorrupt:  # one of them is at fault
             return [await self.events(trial) for trial in trials]
-        return [await self._whole(events) for events in read]
+        pairs = zip(trials, read, strict=True)
+        return [await self._whole(trial, events) for trial, events in pairs]
 
-    async def _whole(self, events: list[RecordedEvent]) -> list[RecordedEvent] | LogCorrupt:
+    async def _whole(
+        self, trial: str, events: list[RecordedEvent]
+    ) -> list[RecordedEvent] | LogCorrupt:
         try:
             events = up_to(events, self._until)
-            return await _with_earlier(self._log, events, verify=self._verify)
+            events = await _with_earlier(self._log, events, verify=self._verify)
+            self._check_end(trial, events)
         except LogCorrupt as corrupt:
             return corrupt
+        return events
+
+    def _check_end(self, trial: str, events: list[RecordedEvent]) -> None:
+        if self._verify and self._broken is None:  # else what JobFinished says can't be believed
+            self._heads.check(trial, events)
 
     async def summary(self, under_way: Container[str] = ()) -> Files:
         """The job's own files, from everything that the log has now.
@@ -212,10 +229,16 @@ class JobSource:
         if self._chain is not None and self._broken is None:
             # What comes after a broken place still tells which trials there are.
             self._broken = await to_thread.run_sync(_break, self._chain, events)
+            await self._take_heads(events)
         self._summary.feed(events)
         if events:
             self._version = events[-1].version
         return len(events)
+
+    async def _take_heads(self, events: list[RecordedEvent]) -> None:
+        for ref in self._heads.feed(events):
+            with suppress(LogError, OSError):
+                await to_thread.run_sync(self._heads.listed, await self._log.blobs.get(ref))
 
     async def _catch_up(self, trial: str) -> None:
         """Take in a trial that had not finished, if there is something new of it."""
@@ -223,7 +246,7 @@ class JobSource:
             seen = self._seen.get(trial, 0)
             if seen and (await self._log.head(f"trial/{trial}")).version == seen:
                 return
-            events = await read_trial(self._log, trial, until=self._until, verify=self._verify)
+            events = await self._read(trial)
             view = await to_thread.run_sync(partial(folded, events, keep=False))
         except LogCorrupt as corrupt:
             self.keep(trial, corrupt)

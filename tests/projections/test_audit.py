@@ -196,6 +196,43 @@ async def test_a_stream_that_was_cut_short(
     ] == [str(one) for one in found if one.behind]
 
 
+@pytest.mark.parametrize("first_gone", [1, 7])
+async def test_nothing_is_written_from_a_stream_cut_short(
+    log: EventLog, tmp_path: Path, first_gone: int
+) -> None:
+    """A rebuild leaves that trial's files and the summary as they are, and says why."""
+    await finished(log)
+    await rebuild(log, "j", tmp_path)
+    kept = {path: path.read_bytes() for path in (tmp_path / "j" / ONE).glob("*.json*")}
+    kept[tmp_path / "j" / "summary.json"] = (tmp_path / "j" / "summary.json").read_bytes()
+    assert tmp_path / "j" / ONE / "result.json" in kept
+    (tmp_path / "j" / TWO / "result.json").unlink()
+    before = await log.last_position() - 1
+    cut(tmp_path, f"trial/{ONE}", first_gone)
+
+    report = await rebuild(log, "j", tmp_path)
+
+    assert {ONE, "summary.json"} == {problem.path.split("/")[0] for problem in report.problems}
+    for problem in report.problems:
+        assert "it ends before what JobFinished recorded: version 7" in str(problem)
+    assert kept == {path: path.read_bytes() for path in kept}
+    assert (tmp_path / "j" / TWO / "result.json").exists()
+    then = await rebuild_at(log, "j", await log.last_position(), tmp_path / "then")
+    assert report.problems[0].path == then.problems[0].path
+    assert () == (await rebuild_at(log, "j", before, tmp_path / "before")).problems
+
+
+async def test_ends_that_a_broken_job_recorded(log: EventLog, tmp_path: Path) -> None:
+    """What JobFinished says behind a broken place is not believed."""
+    head = Head(trial=ONE, version=7, hash="ab" * 32)
+    await append(log, "job/j", JobFinished(root="", heads=[head], trials=1))
+    change_event(tmp_path, "job/j", 2, "at = '2030-01-01T00:00:00.000000Z'")
+
+    found = await check(log, "j", tmp_path)
+
+    assert ["stream 'job/j' version 2"] == [one.path for one in found if one.what == "altered"]
+
+
 async def test_another_end_of_a_stream(log: EventLog, tmp_path: Path) -> None:
     """An event in the place of the recorded one is named, though the chain is whole."""
     head = Head(trial=ONE, version=7, hash="ab" * 32)
