@@ -21,6 +21,8 @@ A failing agent or verifier is an event, not an exception.
 
 from __future__ import annotations
 
+import os
+import shlex
 from typing import TYPE_CHECKING, cast
 
 from ..events.errors import LogError, TrialogError
@@ -64,40 +66,41 @@ class JobLocked(CommandRefused):
 
 
 class JobStopped(TrialogError):
-    """A job stopped because its log failed, or because its disk was full."""
+    """A job stopped because its log failed, or because its disk was full. `folder` is the job's."""
 
-    def __init__(self, job: str, reason: str) -> None:
+    def __init__(self, job: str, folder: Path, reason: str) -> None:
         self.job = job
         self.reason = reason
-        super().__init__(
-            f"job {job} stopped: {reason}; once that is mended, `trialog resume {job}` goes on"
-        )
+        super().__init__(_stopped(f"job {job}", reason, f"resume {_word(folder)}"))
 
 
 class ReviewStopped(JobStopped):
-    """The same of a review."""
+    """The same of a review. `folder` is that of the job or trial that is reviewed."""
 
-    def __init__(self, review: str, thing: str, reason: str) -> None:
+    def __init__(self, review: str, folder: Path, reason: str) -> None:
         self.job = review
         self.reason = reason
-        TrialogError.__init__(
-            self,
-            f"review {review} stopped: {reason}; once that is mended, "
-            f"`trialog review run {thing} --resume {review}` goes on",
-        )
+        command = f"review run {_word(folder)} --resume {review}"
+        TrialogError.__init__(self, _stopped(f"review {review}", reason, command))
 
 
 class RegradeStopped(JobStopped):
     """The same of a regrade."""
 
-    def __init__(self, regrade: str, job: str, reason: str) -> None:
+    def __init__(self, regrade: str, job: str, folder: Path, reason: str) -> None:
         self.job = job
         self.reason = reason
-        TrialogError.__init__(
-            self,
-            f"regrade {regrade} stopped: {reason}; once that is mended, "
-            f"`trialog regrade {job} --resume` goes on",
-        )
+        command = f"regrade {_word(folder)} --resume"
+        TrialogError.__init__(self, _stopped(f"regrade {regrade}", reason, command))
+
+
+def _word(folder: Path) -> str:
+    """A folder for a command line. A name alone may be another job's in another log."""
+    return shlex.quote(os.path.normpath(folder))
+
+
+def _stopped(what: str, reason: str, command: str) -> str:
+    return f"{what} stopped: {reason}; once that is mended, `trialog {command}` goes on"
 
 
 class SandboxError(TrialogError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +23,7 @@ __all__ = ("show_review",)
 
 class _Known(NamedTuple):
     what: str
-    reviews: list[str]
+    reviews: dict[str, ReviewStarted]
     """Oldest first."""
 
 
@@ -33,7 +34,7 @@ async def show_review(request: Request, thing: str, *, review: str | None) -> in
         known = await _known(session, thing)
         if not known.reviews:
             raise NotFound(f"{known.what} has no review; `trialog review run` makes one")
-        chosen = review or known.reviews[-1]
+        chosen = review or list(known.reviews)[-1]
         if chosen not in known.reviews:
             have = ", ".join(known.reviews)
             raise NotFound(f"{known.what} has no review {chosen}; it has {have}")
@@ -44,10 +45,10 @@ async def show_review(request: Request, thing: str, *, review: str | None) -> in
             for problem in placed.files.problems:
                 request.terminal.message(f"error: {escaped(problem)}")
         if report is None:
-            raise NotFound(
-                f"review {chosen} has not finished; `trialog review run {thing} --resume {chosen}` "
-                "goes on"
-            )
+            _, subject = _places(session.place.folder, known.reviews[chosen])
+            named = shlex.quote(session.shown(Path(subject)))
+            command = f"trialog review run {named} --resume {chosen}"
+            raise NotFound(f"review {chosen} has not finished; `{command}` goes on")
         await to_thread.run_sync(_show, request.terminal, chosen, msgspec.json.decode(report))
         others = [name for name in known.reviews if name != chosen]
         if others and review is None and not request.terminal.json:
@@ -61,19 +62,21 @@ async def _known(session: Session, thing: str) -> _Known:
     every = await all_reviews(session.log)
     try:
         job = await session.job(thing)
-        return _Known(f"job {job}", [name for name, begun in every if begun.job == job])
+        return _Known(f"job {job}", {name: begun for name, begun in every if begun.job == job})
     except NotFound as no_job:
         try:
             trial = await session.trial(thing)
         except NotFound:
             folder = os.path.abspath(session.request.here / thing)  # noqa: ASYNC240 - text alone
-            found = [
-                name for name, begun in every if folder in _places(session.place.folder, begun)
-            ]
+            found = {
+                name: begun
+                for name, begun in every
+                if folder in _places(session.place.folder, begun)
+            }
             if not found:
                 raise no_job from None
             return _Known(thing, found)
-        return _Known(f"trial {trial}", [name for name, begun in every if trial in begun.trials])
+        return _Known(f"trial {trial}", {n: begun for n, begun in every if trial in begun.trials})
 
 
 def _places(jobs_folder: Path, begun: ReviewStarted) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -209,7 +210,8 @@ def _conclude(session: Session, thing: str, begun: Beginning, result: ReviewResu
         told = f"{plural(result.completed, 'trial')} reviewed, {result.failed} failed"
         terminal.line(f"Review {begun.id}: {told}")
     if result.interrupted:
-        terminal.message(f"`trialog review run {thing} --resume {begun.id}` goes on")
+        again = shlex.quote(escaped(thing))
+        terminal.message(f"`trialog review run {again} --resume {begun.id}` goes on")
         return EXIT_INTERRUPTED
     if not terminal.json:
         terminal.line(f"Report: {escaped(report)}")

@@ -82,7 +82,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
             return await self._run()
         except Exception as error:
             if (reason := stopped_by(error)) is not None:
-                raise JobStopped(self.started.job, reason) from error
+                raise JobStopped(self.started.job, self.folder, reason) from error
             raise
 
     async def _run(self) -> JobResult:

@@ -104,7 +104,8 @@ async def _to_its_end(running: Running, watch: RegradeWatcher, concurrency: int)
         return await running.run(watch, concurrency)
     except Exception as error:
         if (reason := stopped_by(error)) is not None:
-            raise RegradeStopped(running.planned.regrade_id, running.job, reason) from error
+            id, folder = running.planned.regrade_id, running.folder
+            raise RegradeStopped(id, running.job, folder, reason) from error
         raise
 
 

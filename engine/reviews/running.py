@@ -124,8 +124,7 @@ async def run_review(review: Review) -> ReviewResult:
         return await _run(review)
     except Exception as error:
         if (reason := stopped_by(error)) is not None:
-            thing = review.started.job or str(review.folder / review.started.path)
-            raise ReviewStopped(review.id, thing, reason) from error
+            raise ReviewStopped(review.id, review.folder / review.started.path, reason) from error
         raise
 
 

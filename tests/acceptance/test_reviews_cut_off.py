@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -68,7 +69,10 @@ def test_a_killed_review_goes_on_to_the_same_report(
     until(lambda: not sleepers(flag), "the end of the reviewer")
     folder = review_folder(job)
     assert not (folder / "review_report.json").exists()
-    assert "has not finished" in user.run("review", "show", job, code=None).err
+    command = f"trialog review run {shlex.quote(f'jobs/{job.name}')} --resume {folder.name}"
+    for thing in (job, folder, job.name):
+        told = user.run("review", "show", thing, code=None).err
+        assert f"has not finished\nhint: `{command}` goes on" in told
     ran = user.run("review", "run", job, "--resume", folder.name, *OPEN, code=0)
     assert "[REVIEW] a__" not in ran.out
     report = report_of(user, ran.out)
@@ -137,7 +141,8 @@ def test_ctrl_c_once(user: User, make_task: MakeTask, reviewer: MakeReviewer) ->
     os.kill(pid, signal.SIGKILL)  # it was all that the reviewer waited for
     code, out, err = ended(process)
     assert (code, out.count("[REVIEW]")) == (130, 1)
-    assert f"--resume {review_folder(job).name}" in err
+    command = f"trialog review run {shlex.quote(str(job))} --resume {review_folder(job).name}"
+    assert f"`{command}` goes on" in err
     resume = ("review", "run", job, "--resume", review_folder(job).name)
     report = report_of(user, user.run(*resume, *OPEN, code=0).out)
     assert [trial["review_valid"] for trial in report["trials"]] == [True, True]

@@ -11,7 +11,9 @@ from trialog.engine.console.failure import exit_code, lines, unwrapped
 from trialog.engine.errors import (
     ConfigError,
     JobLocked,
+    JobStopped,
     RegradeStopped,
+    ReviewStopped,
     SandboxError,
     SandboxUnavailable,
     TaskError,
@@ -112,12 +114,26 @@ def test_a_full_disk(tmp_path: Path) -> None:
     assert note.endswith("free by now; what the log has is kept")
     assert hint == "hint: make room, then run the same command again"
 
-    stopped = RegradeStopped("R", "J", "the disk is full")
+    stopped = RegradeStopped("R", "J", Path("/a b/jobs/J"), "the disk is full")
     stopped.__cause__ = LogUnavailable(tmp_path / "trialog.db", "x", full=True)
     assert told(stopped)[1].startswith("note: the disk is /")
-    assert told(stopped)[2:] == ["hint: once that is mended, `trialog regrade J --resume` goes on"]
+    assert told(stopped)[2:] == [
+        "hint: once that is mended, `trialog regrade '/a b/jobs/J' --resume` goes on"
+    ]
     assert told(LogUnavailable(tmp_path / "trialog.db", "x")) == [
         f"error: log {tmp_path}/trialog.db: x"
+    ]
+
+
+def test_what_goes_on_is_named_by_its_folder() -> None:
+    """A hint that is copied reaches the same job or review from any folder, whatever its name."""
+    assert told(JobStopped("J", Path("/a b/jobs/J"), "x")) == [
+        "error: job J stopped: x",
+        "hint: once that is mended, `trialog resume '/a b/jobs/J'` goes on",
+    ]
+    assert told(ReviewStopped("R", Path("/a b/J/reviews/R/../.."), "x")) == [
+        "error: review R stopped: x",
+        "hint: once that is mended, `trialog review run '/a b/J' --resume R` goes on",
     ]
 
 

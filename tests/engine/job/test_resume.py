@@ -130,7 +130,7 @@ async def test_a_young_resume_hides_nothing(tmp_path: Path) -> None:
         job = await job_of(log)
         agents = backend.agents_run()
         first = DyingLog(log, 1)
-        with pytest.raises(JobStopped, match=f"trialog resume {job}"):
+        with pytest.raises(JobStopped, match=f"trialog resume \\S*/{job}`"):
             await resume_job(services(first, backend, folder), job, Watched())  # type: ignore[arg-type]
         assert (await log.read(f"job/{job}"))[-1].kind == "JobResumed"
         assert backend.agents_run() == agents
