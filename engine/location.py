@@ -39,6 +39,8 @@ class LogPlace(NamedTuple):
 
     path: Path
     reason: str
+    by: str = "--log"
+    """What another log is given by."""
 
     @property
     def folder(self) -> Path:
@@ -53,14 +55,15 @@ def find_log(
     thing: str | None = None,
     environ: Mapping[str, str],
     here: Path,
+    by: str = "--log",
 ) -> LogPlace:
-    """The log of a command that was given these options in the folder `here`.
+    """The log of a command that was given these options in the folder `here`; `log` came `by`.
 
     `--log`, else `--jobs-dir`, else $TRIALOG_LOG, else the log beside the job or trial when `thing`
     is the path of one, else the nearest ``jobs/trialog.db`` upward, else ``jobs/trialog.db`` here.
     Raises ConfigError for a path that is not UTF-8: no event and no file could name it.
     """
-    place = _find(log, jobs_folder, thing, environ, here)
+    place = _find(log, jobs_folder, thing, environ, here, by)._replace(by=by)
     raw = without_surrogates(str(place.path))[1]
     if raw is not None:
         raise ConfigError(
@@ -77,11 +80,12 @@ def _find(
     thing: str | None,
     environ: Mapping[str, str],
     here: Path,
+    by: str,
 ) -> LogPlace:
     if log and jobs_folder:
         raise ConfigError("give --log or --jobs-dir, not both")
     if log:
-        return LogPlace(_file(here, log, "--log"), "--log")
+        return LogPlace(_file(here, log, by), by)
     if jobs_folder:
         return LogPlace(_file(here, f"{jobs_folder}/{LOG_NAME}", "--jobs-dir"), "--jobs-dir")
     if environ.get("TRIALOG_LOG"):
@@ -135,7 +139,7 @@ async def _same_place(log: EventLog, place: LogPlace, job: str, given: Path) -> 
     if await to_thread.run_sync(_differ, given, folder):
         raise NotFound(
             f"log {place.path} has a job {job}, but its folder is {folder}, not {given}; "
-            "name the job by its id, or give the other log with --log"
+            f"name the job by its id, or give the other log with {place.by}"
         )
 
 
@@ -181,7 +185,7 @@ def _missing(what: str, text: str, place: LogPlace, known: list[str]) -> str:
     if not place.path.exists():
         return (
             f"there is no log at {place.path}, so no {what} {text!r}; "
-            "give the log with --log, or run the command where jobs/ is"
+            f"give the log with {place.by}, or run the command where jobs/ is"
         )
     near = difflib.get_close_matches(Path(text).name, known, n=1, cutoff=0.6)
     advice = f"did you mean {near[0]}?" if near else f"`{command}` lists what is there"

@@ -421,7 +421,7 @@ CATEGORIES: dict[str, Category] = {
     "model_unavailable": Category(
         "No model can be had for the agent: the `openai` package or the key is missing, or the "
         "endpoint does not know the key or the model.",
-        "Install `trialog[models]`, set OPENAI_API_KEY and OPENAI_BASE_URL, see --model; then "
+        "Install the `openai` package, set OPENAI_API_KEY and OPENAI_BASE_URL, see --model; then "
         "`trialog resume JOB`.",
         "infrastructure",
     ),
@@ -560,7 +560,8 @@ CATEGORIES: dict[str, Category] = {
     "judge_unavailable": Category(
         "No judge can be had: the `openai` package or the key is missing, or the endpoint does "
         "not know the key or the model.",
-        "Install `trialog[models]`, set OPENAI_API_KEY and OPENAI_BASE_URL; see docs/judges.md.",
+        "Install the `openai` package; set TRIALOG_JUDGE_API_KEY and TRIALOG_JUDGE_BASE_URL, or "
+        "OPENAI_API_KEY and OPENAI_BASE_URL; see docs/judges.md.",
         "infrastructure",
     ),
     "judge_cost_limit": Category(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import subprocess
 import sys
 import venv
@@ -183,6 +184,22 @@ def build(source: Path, destination: Path) -> Path:
 
 
 @pytest.mark.slow
+def test_what_is_said_to_install_is_what_an_extra_needs() -> None:
+    """What was installed from a checkout has no extras by name: what they need is named."""
+    needs = [Requirement(one) for one in metadata.requires("trialog") or ()]
+    extras = {
+        str(Requirement(f"{one.name}{one.specifier}"))
+        for one in needs
+        for extra in ("acp", "models", "tables")
+        if one.marker is not None and one.marker.evaluate({"extra": extra})
+    }
+    places = [*(ROOT / "engine").rglob("*.py"), *(ROOT / "docs").glob("*.md")]
+    texts = [*places, ROOT / "CHANGELOG.md", ROOT / "events" / "codes.py"]
+    said = {one for text in texts for one in re.findall(r"pip install '([^']+)'", text.read_text())}
+    assert {str(Requirement(one)) for one in said} == extras
+    assert not any("`trialog[" in text.read_text() for text in texts)
+
+
 def test_sdist_makes_the_same_wheel(checkout: Path, tmp_path: Path) -> None:
     """Nothing gets lost on the way through a source distribution, links or not."""
     run(sys.executable, "-m", "hatchling", "build", "-t", "sdist", cwd=checkout)

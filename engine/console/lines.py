@@ -44,7 +44,7 @@ _PHRASES = {
     "engine_fault": "trialog itself failed",
     "log_unavailable": "the log could not be written",
     "judge_failed": "a judge's endpoint gave no reply",
-    "judge_unavailable": "no judge can be had",
+    "judge_unavailable": "no judge can be had (its package, key, endpoint or model)",
     "judge_cost_limit": "the judges' cost limit is reached, or can't be held",
     "world_gone": "a check asks apps that went away with the engine",
 }
@@ -179,10 +179,10 @@ def unscored_lines(trials: Iterable[TrialEnded], folder: str) -> list[str]:
         if machine:
             it = "it" if len(group) == 1 else "them"
             phrase = _PHRASES.get(category, "the verifier's sandbox failed")
-            why = f"{phrase} (infrastructure problem)"
+            setting = category in ("judge_cost_limit", "judge_unavailable")
+            why = phrase if setting else f"{phrase} (infrastructure problem)"
             then = f"`trialog resume {shlex.quote(folder)}` scores {it} again"
             if category == "judge_cost_limit":
-                why = phrase
                 then = f"`trialog resume {shlex.quote(folder)} --judge-max-cost USD` with more"
             elif category == "judge_unavailable":
                 then = f"`trialog explain {category}`; then {then}"

@@ -69,6 +69,7 @@ def endpoint(environ: Mapping[str, str]) -> Endpoint:
         environ,
         url_name=JUDGE_BASE_URL if own else BASE_URL,
         key_name=JUDGE_API_KEY if own or environ.get(JUDGE_API_KEY) else API_KEY,
+        or_key_name=None if own else JUDGE_API_KEY,
         caller="a judge's model",
         error=JudgeUnavailable,
     )

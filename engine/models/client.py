@@ -2,7 +2,7 @@
 
 The `openai` package's client does the calls. Where that may help (429, 5xx, cut connections) they
 are made again, with back-off and jitter, or when the endpoint's Retry-After says. The package is an
-extra (``trialog[models]``) and is imported when the first model is called.
+extra (``models``) and is imported when the first model is called.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _make(endpoint: Endpoint, error: type[ModelUnavailable]) -> AsyncOpenAI:
     except ImportError:
         raise error(
             "a model is called through the `openai` package, which is not installed; "
-            "install it with `pip install 'trialog[models]'`"
+            "install it with `pip install 'openai>=1.60'`"
         ) from None
     # The address is given in any case, so that no other variable of the package's decides it.
     return openai.AsyncOpenAI(

@@ -37,6 +37,9 @@ class ModelUnavailable(ConfigError):
     category = "model_unavailable"
 
 
+_ANY_WORD = "to any word for an endpoint that asks for none"
+
+
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """Where models are called."""
 
@@ -56,17 +59,21 @@ def read_endpoint(
     *,
     url_name: str = BASE_URL,
     key_name: str = API_KEY,
+    or_key_name: str | None = None,
     caller: str = "the chat agent's model",
     error: type[ModelUnavailable] = ModelUnavailable,
 ) -> Endpoint:
-    """The endpoint that these variables name. Raises `error`."""
+    """The endpoint that these variables name. Raises `error`.
+
+    `or_key_name` is another variable that may have the key, for the message that it is missing.
+    """
     base_url = environ.get(url_name) or None
     key = environ.get(key_name, "").strip()
     if not key:
-        raise error(
-            f"{key_name} is not set, and {caller} needs a key; set it (to any word for an "
-            "endpoint that asks for none)"
-        )
+        missing, them = f"{key_name} is not set", "it"
+        if or_key_name is not None:
+            missing, them = f"neither {or_key_name} nor {key_name} is set", "one"
+        raise error(f"{missing}, and {caller} needs a key; set {them} ({_ANY_WORD})")
     if not key.isascii() or not key.isprintable():
         raise error(f"{key_name} has characters that no key has")
     if base_url is not None and not _is_address(base_url):
@@ -93,7 +100,7 @@ def read_endpoints(environ: Mapping[str, str]) -> dict[Api, Endpoint]:
     if not found:
         raise ModelUnavailable(
             f"neither {API_KEY} nor {ANTHROPIC_API_KEY} is set, and {caller} needs a key; set one "
-            "(to any word for an endpoint that asks for none)"
+            f"({_ANY_WORD})"
         )
     return found
 

@@ -52,7 +52,7 @@ def open(log: str | Path | None = None) -> Log:
     text = None if log is None else os.fspath(log)
     if text is not None and Path(here, text).is_dir():
         text = str(Path(text, LOG_NAME))
-    place = find_log(log=text, environ=os.environ, here=here)
+    place = find_log(log=text, environ=os.environ, here=here, by="trialog.open")
     if not place.path.is_file():
         raise NotFound(f"there is no log at {place.path} ({place.reason})")
     return Log(place, here)

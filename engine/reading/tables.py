@@ -105,7 +105,7 @@ def arrow() -> Any:
     except ImportError:
         raise ConfigError(
             "tables are made with the `pyarrow` package, which is not installed; "
-            "pip install 'trialog[tables]'"
+            "pip install 'pyarrow>=17'"
         ) from None
     return pyarrow
 

@@ -198,7 +198,8 @@ def test_judges_that_gave_no_verdict_are_told_apart() -> None:
         "      next: `trialog resume jobs/x --judge-max-cost USD` with more",
         "  1 unscored: a judge's endpoint gave no reply (infrastructure problem): judge_failed",
         "      next: `trialog resume jobs/x` scores it again",
-        "  1 unscored: no judge can be had (infrastructure problem): judge_unavailable",
+        "  1 unscored: no judge can be had (its package, key, endpoint or model): "
+        "judge_unavailable",
         "      next: `trialog explain judge_unavailable`; then "
         "`trialog resume jobs/x` scores it again",
     ]

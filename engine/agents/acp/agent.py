@@ -24,7 +24,7 @@ def require_package() -> None:
     if find_spec("acp") is None:
         raise ConfigError(
             f"agents of the Agent Client Protocol need the package {PACKAGE}; run: "
-            "pip install 'trialog[acp]'",
+            "pip install 'agent-client-protocol>=0.12,<0.13'",
             key="--agent",
         )
 

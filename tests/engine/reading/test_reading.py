@@ -160,7 +160,7 @@ def test_which_log(jobs: Path, tmp_path: Path) -> None:
     assert "trialog.db" in repr(trialog.open())
     empty = tmp_path / "empty"
     empty.mkdir()
-    with pytest.raises(NotFound, match=r"no log at .*empty/trialog\.db"):
+    with pytest.raises(NotFound, match=r"no log at .*empty/trialog\.db \(trialog\.open\)"):
         trialog.open(empty)
     assert [] == list(empty.iterdir())
 
@@ -172,8 +172,10 @@ def test_one_trial_and_one_job(desk: Desk, jobs: Path) -> None:
     (first, second) = log.trials(desk.job)
 
     assert second == log.trial(second.name) == log.trial(second.name[:-1])
-    with pytest.raises(NotFound, match="no job 'nothing'"):
+    with pytest.raises(NotFound, match=r"\(trialog\.open\) has no job 'nothing'"):
         list(log.trials("nothing"))
+    with pytest.raises(NotFound, match=r"give the other log with trialog\.open$"):
+        list(log.trials(f"/{desk.job}"))
     with pytest.raises(NotFound, match="fits 2 trials"):
         log.trial(first.name[:3])
 
@@ -318,7 +320,7 @@ def test_tables_without_their_packages(jobs: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(ConfigError, match="no table 'tasks'; there are trials, steps"):
         trials.table(wrong)
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(ConfigError, match=r"pip install 'trialog\[tables\]'"):
+    with pytest.raises(ConfigError, match="pip install 'pyarrow>="):
         trials.table()
     with pytest.raises(ConfigError, match="pip install pandas"):
         trials.frame()
