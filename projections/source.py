@@ -111,7 +111,7 @@ class JobSource:
         self._summary = SummaryFold()
         self._version = 0
         self._chain = ChainCheck(f"job/{job}") if verify else None
-        self._heads = RecordedHeads()
+        self._heads = RecordedHeads(self._summary.trials)
         self._broken: LogCorrupt | None = None
         self._reading = anyio.Lock(fast_acquire=True)
         self._seen: dict[str, int] = {}
@@ -229,8 +229,9 @@ class JobSource:
         if self._chain is not None and self._broken is None:
             # What comes after a broken place still tells which trials there are.
             self._broken = await to_thread.run_sync(_break, self._chain, events)
-            await self._take_heads(events)
         self._summary.feed(events)
+        if self._chain is not None and self._broken is None:
+            await self._take_heads(events)
         if events:
             self._version = events[-1].version
         return len(events)

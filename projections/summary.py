@@ -8,7 +8,7 @@ up.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -40,6 +40,7 @@ from ..events.values import Json, Text
 from .document import compact
 from .executions import Executions, Tried
 from .figures import Cell, Counts, Tally
+from .names import Names
 from .regrade_summary import KnownTrial, RegradeSummary, regrade_summary
 from .regrades import RegradesFold
 from .statistics import Interval
@@ -134,7 +135,7 @@ class SummaryFold:
         self.regrades = RegradesFold()
 
     @property
-    def trials(self) -> Collection[str]:
+    def trials(self) -> Names:
         """Every execution that was scheduled, in order; more come as they are fed."""
         return self._executions.names
 
