@@ -31,16 +31,17 @@ _under_way = 0
 _before = (0, 0, 0)
 
 
-async def collect_rarely() -> None:
+async def collect_rarely(young: int = YOUNG) -> None:
     """Keep full collections apart until cancelled; then Python's own rule holds again.
 
-    It may run many times at once: the thresholds are the process's own.
+    It may run many times at once: the thresholds are the process's own, and the first one's `young`
+    holds.
     """
     global _under_way, _before
     if _under_way == 0:
         _before = gc.get_threshold()
         if _before[0] > 0:  # zero: it was turned off
-            gc.set_threshold(max(YOUNG, _before[0]), _before[1], NEVER)
+            gc.set_threshold(max(young, _before[0]), _before[1], NEVER)
     _under_way += 1
     try:
         due = time.monotonic() + LEAST_SEC

@@ -16,7 +16,7 @@ from .codec import encode
 from .envelope import Appended, NewEvent, RecordedEvent
 from .errors import EventInvalid
 from .hashing import event_hash, first_previous
-from .values import without_surrogates
+from .values import json_bytes, without_surrogates
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
 
@@ -74,9 +74,15 @@ def _draft(event: NewEvent) -> Draft:
         raise EventInvalid(kind, f"causation {causation!r} is no event id")
     if _TIME.fullmatch(event.at) is None:
         raise EventInvalid(kind, f"time {event.at!r} is not like 2026-01-31T00:00:00.000000Z")
+    return _drafted(event, encode(payload))
+
+
+def _drafted(event: NewEvent, data: str) -> Draft:
+    payload = event.payload
     return Draft(
-        kind, payload.schema, event.id, event.at, causation, payload.ignorable, encode(payload)
-    )
+        type(payload).__name__, payload.schema, event.id, event.at, event.causation,
+        payload.ignorable, data,
+    )  # fmt: skip
 
 
 def chain(stream: str, tail: Tail, drafts: Iterable[Draft]) -> list[Tail]:
@@ -112,7 +118,8 @@ def recorded(
     form; the hash tells. Then they are to be read.
     """
     stream = before.stream
-    drafts = draft_all(stream, events)
+    # That the payloads can be read back is seen to where they are appended.
+    drafts = [_drafted(event, json_bytes(event.payload).decode()) for event in events]
     tails = chain(stream, Tail(before.version, before.hash, before.at), drafts)
     if tails[-1].hash != appended.hash:
         return None

@@ -140,13 +140,9 @@ class EpisodeFold:
 
     def feed(self, event_id: str, payload: Event, blobs: Mapping[str, bytes]) -> None:
         """Take one more event; `blobs` has those that `episode_blobs` names in it."""
+        if type(payload) not in _TOLD:
+            return
         match payload:
-            case EnvironmentReset():
-                self._seed = payload.seed
-                self._initial = payload.apps
-                self._first = payload.observation
-                for name, app in payload.apps.items():
-                    self._states[name] = _stored(app.state, blobs)
             case ActionTaken():
                 changed = {
                     name: self._change(name, change, blobs)
@@ -154,6 +150,12 @@ class EpisodeFold:
                 }
                 self._states.update(changed)
                 self._steps.append((event_id, payload, changed))
+            case EnvironmentReset():
+                self._seed = payload.seed
+                self._initial = payload.apps
+                self._first = payload.observation
+                for name, app in payload.apps.items():
+                    self._states[name] = _stored(app.state, blobs)
             case ModelCalled():
                 self._calls.append((event_id, payload))
             case EpisodeEnded():
@@ -269,6 +271,13 @@ class EpisodeFold:
         return usage
 
 
+_TOLD = frozenset({
+    ActionTaken, AgentFinished, AppQueried, ArtifactsSaved, EnvironmentReset, EpisodeEnded,
+    HindsightCredited, HumanReviewSubmitted, ModelCalled, StepRewarded, VerifierScored,
+})  # fmt: skip
+"""The kinds that an episode is told by."""
+
+
 def episode_data(
     trial: str, task: TaskData, events: Iterable[RecordedEvent], blobs: Mapping[str, bytes]
 ) -> EpisodeData:
@@ -321,7 +330,10 @@ def _unwrapped(answer: Json | None) -> list[Json]:
 
 def is_plain(events: Iterable[RecordedEvent]) -> bool:
     """Whether no text in them begins with ``$``, and so no key: nothing is a blob or escaped."""
-    return not any('"$' in event.data for event in events)
+    for event in events:  # a generator would take as long as the search
+        if '"$' in event.data:
+            return False
+    return True
 
 
 _Full: TypeAlias = Callable[[Json, Mapping[str, bytes]], Json]

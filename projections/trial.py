@@ -289,7 +289,7 @@ class TrialFold:
         )
 
     def _apply(self, event: RecordedEvent, payload: Event) -> None:
-        """One event. The frequent kinds come first: each case is a test of its own."""
+        """One event. What each trial has comes first: each case is a test of its own."""
         match payload:
             case ActionTaken():
                 if self._finish is None:
@@ -311,23 +311,19 @@ class TrialFold:
                 self._usages.append(payload.usage)
                 self._difference = self._difference or payload.difference
                 self._remember(event, payload)
-            case AgentMessage() | EnvironmentReset():
-                self._remember(event, payload)
             case AppQueried():
                 if payload.live:
                     self._grade(payload.verifier, live=True)
-            case StepRewardFailed():
-                self._fail_step(payload)
+            case AgentMessage() | EnvironmentReset():
+                self._remember(event, payload)
+            case VerifierStarted():
+                self._grade(payload.verifier, started=payload, samples=(), live=False)
+            case VerifierScored():
+                self._grade(payload.verifier, scored=payload, failed=None)
+                self._verified(payload)
                 self._enter(event, payload)
-            case WarningRaised():
-                self._warnings[payload] = None
-            case TamperFound():
-                self._tamper[payload] = None
             case SandboxStarted():
                 self._open_sandbox(payload)
-            case SandboxFailed():
-                self._sandbox_failed = payload
-                (self._build if payload.phase == "build" else self._start).append(payload.duration)
             case AgentStarted():
                 self._agent_started = payload
                 if payload.install is not None:
@@ -338,6 +334,25 @@ class TrialFold:
                 self._agent_end = payload
                 if not payload.untimed:
                     self._agent.append(payload.duration)
+            case (
+                ProcessesKilled() | SandboxLost() | SandboxRemoved() | TrialInterrupted()
+                | LeaseTaken() | LeaseLost() | VerifierApplied()
+            ):  # fmt: skip
+                pass
+            case TrialScored() | TrialUnscored() | TrialErrored():
+                self._conclusion = payload
+            case TrialFinished():
+                self._end(event, payload)
+            case StepRewardFailed():
+                self._fail_step(payload)
+                self._enter(event, payload)
+            case WarningRaised():
+                self._warnings[payload] = None
+            case TamperFound():
+                self._tamper[payload] = None
+            case SandboxFailed():
+                self._sandbox_failed = payload
+                (self._build if payload.phase == "build" else self._start).append(payload.duration)
             case ArtifactsSaved():
                 self._artifacts = payload
                 if not payload.untimed:
@@ -347,15 +362,9 @@ class TrialFold:
                 self._save.append(payload.duration)
             case WorkspaceHardened():
                 self._verifier.append(payload.duration)
-            case VerifierStarted():
-                self._grade(payload.verifier, started=payload, samples=(), live=False)
             case JudgeSampled():
                 samples = self._grading.get(payload.verifier, Grading()).samples
                 self._grade(payload.verifier, samples=(*samples, payload.usage))
-            case VerifierScored():
-                self._grade(payload.verifier, scored=payload, failed=None)
-                self._verified(payload)
-                self._enter(event, payload)
             case VerifierFailed():
                 self._grade(payload.verifier, failed=payload, scored=None)
                 self._difference = self._difference or payload.difference
@@ -365,17 +374,8 @@ class TrialFold:
             case HumanReviewSubmitted():
                 self._grade(payload.verifier, submitted=payload)
                 self._enter(event, payload)
-            case TrialScored() | TrialUnscored() | TrialErrored():
-                self._conclusion = payload
             case HindsightFailed():
                 self._hindsight_failures.append(payload)
-            case TrialFinished():
-                self._end(event, payload)
-            case (
-                ProcessesKilled() | SandboxLost() | SandboxRemoved() | TrialInterrupted()
-                | LeaseTaken() | LeaseLost() | VerifierApplied()
-            ):  # fmt: skip
-                pass
             case (
                 JobStarted() | TrialScheduled() | TrialAbandoned() | JobResumed()
                 | JobInterrupted() | JobCancelled() | JobFinished() | RegradePlanned()

@@ -46,7 +46,7 @@ from .progress import Progress
 from .report import RegradeOpened, RegradeWatcher, TrialRegraded, answered_trial, refused_trial
 from .script import ScriptRegrade
 from .stored import StoredTrial, read_stored
-from .together import TOGETHER, Together, grouped
+from .together import TOGETHER, YOUNG, Together, grouped
 
 SUMMARY = "regrade-summary.json"
 
@@ -149,7 +149,7 @@ class Running:
                     watch(one)
 
         async with anyio.create_task_group() as helpers:
-            helpers.start_soon(collect_rarely)
+            helpers.start_soon(collect_rarely, YOUNG)
             await in_order(list(grouped(left, together.takes, TOGETHER)), some, tell)
             helpers.cancel_scope.cancel()
 

@@ -30,6 +30,10 @@ from .stored import StoredFold, StoredTrial
 TOGETHER = 64
 """Trials that are read, checked and answered in one go."""
 
+YOUNG = 50_000
+"""Allocations, net, between collections of the youngest: more than the groups at work hold, which
+are freed without the collector. It would look through them many times before."""
+
 _GROUPS = 3
 """So many of these at once: one is read while another is checked, and a third waits for a check
 that takes long."""

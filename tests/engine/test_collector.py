@@ -45,6 +45,15 @@ async def test_python_starts_no_full_collection_while_it_runs_and_does_afterward
     assert thresholds == gc.get_threshold()
 
 
+async def test_work_that_holds_much_for_a_short_while_is_looked_through_less_often() -> None:
+    """Whoever frees it without the collector's help says how much that is."""
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(collect_rarely, 12_345)
+        await anyio.wait_all_tasks_blocked()
+        assert gc.get_threshold()[0] == 12_345
+        tasks.cancel_scope.cancel()
+
+
 async def test_a_collector_that_was_turned_off_stays_off() -> None:
     """By its thresholds, as the standard library documents it."""
     gc.set_threshold(0, 10, 10)

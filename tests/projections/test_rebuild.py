@@ -714,6 +714,23 @@ async def test_executions_that_go_on_in_a_circle(tmp_path: Path) -> None:
         assert "more than 100 executions" in str(report.problems[0])
 
 
+async def test_a_beginning_that_says_where_it_goes_on_from_and_can_not_be_read(
+    tmp_path: Path,
+) -> None:
+    """The event is named, as it is where it goes on from none."""
+    async with memory_log() as log:
+        assert isinstance(log, MemoryLog)
+        await fill_continued(log, 5, hash_of(5))
+        event = (await log.read(f"trial/{TWO}"))[0]
+        assert '"continues"' in event.data
+        cut = msgspec.structs.replace(event, data=event.data[:-1])
+        log._streams[f"trial/{TWO}"][0] = cut
+
+        report = await write_trial(log, TWO, tmp_path)
+
+        assert "version 1: data is no TrialStarted" in str(report.problems[0])
+
+
 async def test_blobs_are_fetched_once_where_a_file_is_there(
     log: MemoryLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
