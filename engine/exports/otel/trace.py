@@ -34,6 +34,7 @@ from ....events.kinds import (
     TrialScored,
     TrialStarted,
     TrialUnscored,
+    VerifierApplied,
     VerifierFailed,
     VerifierScored,
     VerifierStarted,
@@ -176,7 +177,23 @@ class _Trace:
                 self._describe(span, payload.error, payload.category)
             case StepRewarded() | HindsightCredited():
                 of = self._by_event.get(payload.target.event_id)
-                self._evaluated(of, event, payload.verifier, payload.value)
+                whose = {
+                    "trialog.verifier.version": payload.version,
+                    "trialog.applied_event_id": payload.applied,
+                }
+                self._evaluated(of, event, payload.verifier, payload.value, whose)
+            case VerifierApplied():
+                self.note(
+                    event, event.kind,
+                    {
+                        "trialog.what": describe(payload),
+                        "trialog.verifier.name": payload.verifier,
+                        "trialog.verifier.kind": payload.verifier_kind,
+                        "trialog.verifier.version": payload.version,
+                        "trialog.verifier.digest": payload.digest,
+                        "trialog.score": payload.score,
+                    },
+                )  # fmt: skip
             case TrialScored():
                 self._root.attributes += attributes(
                     {"trialog.passed": payload.passed, "trialog.score": payload.score,
@@ -256,12 +273,18 @@ class _Trace:
         )
 
     def _evaluated(
-        self, span: Span | None, event: RecordedEvent, verifier: str, value: float
+        self,
+        span: Span | None,
+        event: RecordedEvent,
+        verifier: str,
+        value: float,
+        whose: Mapping[str, Plain] | None = None,
     ) -> None:
         values: dict[str, Plain] = {
             "gen_ai.evaluation.name": verifier,
             "gen_ai.evaluation.score.value": float(value),
             "trialog.kind": event.kind,
+            **(whose or {}),
         }
         self.note(event, "gen_ai.evaluation.result", values, span)
 

@@ -28,7 +28,7 @@ from helpers.golden import JOB, golden_log
 from helpers.training import broken, called, played, ran
 from trialog.engine.exports.otel.trace import trace_of
 from trialog.events.errors import UnknownEvent
-from trialog.events.kinds import AgentStarted, JudgeSampled, TrialFinished
+from trialog.events.kinds import AgentStarted, JudgeSampled, TrialFinished, VerifierApplied
 from trialog.events.kinds.parts import Usage
 from trialog.projections.document import line
 
@@ -224,6 +224,32 @@ def test_rewards_are_on_their_steps() -> None:
         if event.name == "gen_ai.evaluation.result"
     }
     assert {"execute_tool run": 0.5, "verify script": 1.0} == values
+
+
+def test_labels_say_whose_they_are() -> None:
+    """A reward that was applied later has its version, and names the event that has the rest."""
+    applied = VerifierApplied(
+        verifier="progress", verifier_kind="deterministic", version="2.0.0", digest="d", score=0.5
+    )
+    later = step_rewarded("s1", 0.25, version="2.0.0", applied="label")
+    items = [
+        started(), AgentStarted(name="a"), ("s1", action()), step_rewarded("s1", 0.5),
+        agent_finished(), TrialFinished(outcome="scored"), ("label", applied), later,
+    ]  # fmt: skip
+
+    made = spans(items)
+
+    (step,) = [span for span in made if span.name == "execute_tool run"]
+    names = ("gen_ai.evaluation.score.value", "trialog.verifier.version")
+    first, second = [known(event) for event in step.events]
+    assert [(0.5, "1.0.0"), (0.25, "2.0.0")] == [
+        tuple(one[name] for name in names) for one in (first, second)
+    ]
+    assert "trialog.applied_event_id" not in first
+    (label,) = [event for event in made[0].events if event.name == "VerifierApplied"]
+    assert second["trialog.applied_event_id"] == known(label)["trialog.event_id"]
+    parts = ("verifier.name", "verifier.version", "verifier.digest", "score")
+    assert ["progress", "2.0.0", "d", 0.5] == [known(label)[f"trialog.{one}"] for one in parts]
 
 
 def test_a_trial_that_was_cut_off_has_open_ends() -> None:
