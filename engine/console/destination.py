@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import AsyncGenerator
@@ -64,9 +65,29 @@ def _fresh(part: Path) -> None:
 
 
 def _move(part: Path, target: Path) -> None:
-    """All at once into a folder that is new; else file by file, which leaves others as they are."""
+    """All at once into a folder that is new; else in place of those of the same names.
+
+    What else is in the folder stays. The earlier files are all taken out before the first new one
+    comes in, so that a process that is killed here leaves fewer files, never old beside new ones;
+    where one can't be moved all are as they were.
+    """
     if not target.exists():
         part.rename(target)
         return
-    for file in sorted(part.iterdir()):
-        os.replace(file, target / file.name)
+    names = sorted(file.name for file in part.iterdir())
+    for name in names:
+        if (target / name).is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target / name))
+    aside = part / "earlier"
+    aside.mkdir()
+    moves = [(target / name, aside / name) for name in names if os.path.lexists(target / name)]
+    moves += [(part / name, target / name) for name in names]
+    moved: list[tuple[Path, Path]] = []
+    try:
+        for move in moves:
+            os.replace(*move)
+            moved.append(move)
+    except BaseException:
+        for source, place in reversed(moved):
+            os.replace(place, source)
+        raise

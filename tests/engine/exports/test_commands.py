@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -147,6 +148,48 @@ async def test_tables_are_files_of_a_folder(desk: Desk, tmp_path: Path) -> None:
         found = parquet.read_table(tmp_path / "tables" / f"{name}.parquet")
         assert found.equals(await to_thread.run_sync(log.trials().table, name))
     assert ["tables"] == [path.name for path in tmp_path.iterdir() if "tables" in path.name]
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+@pytest.mark.parametrize("failing", range(1, 9))
+@pytest.mark.parametrize("killed", [True, False])
+async def test_tables_are_never_mixed(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int, killed: bool
+) -> None:
+    """A kill between two moves leaves no old table beside a new one; a failure leaves the old."""
+    out = tmp_path / "tables"
+    out.mkdir()
+    for name in TABLES:
+        (out / f"{name}.parquet").write_text("old")
+    moves, replace = 0, os.replace
+
+    def move(source: Path, place: Path) -> None:
+        nonlocal moves
+        moves += 1
+        if moves == failing or (killed and moves > failing):
+            raise Killed if killed else PermissionError(1, "not now", str(place))
+        replace(source, place)
+
+    monkeypatch.setattr(os, "replace", move)
+    with pytest.raises(Killed if killed else PermissionError):
+        await exported(desk, "parquet", out=out)
+
+    old = [path.name for path in out.iterdir() if path.read_bytes() == b"old"]
+    new = [path.name for path in out.iterdir() if path.name not in old]
+    assert not (old and new)
+    assert killed or len(old) == len(TABLES)
+    assert ["tables"] == [path.name for path in tmp_path.iterdir() if "tables" in path.name]
+
+
+async def test_a_folder_in_a_tables_place(desk: Desk, tmp_path: Path) -> None:
+    """It is named, and nothing is moved."""
+    (tmp_path / "tables" / "steps.parquet").mkdir(parents=True)
+    with pytest.raises(IsADirectoryError, match=r"steps\.parquet"):
+        await exported(desk, "parquet", out=tmp_path / "tables")
+    assert ["steps.parquet"] == [path.name for path in (tmp_path / "tables").iterdir()]
 
 
 async def test_large_tables_are_written_in_groups(
