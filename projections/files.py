@@ -74,6 +74,8 @@ class Files(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     due: bool = True
     """They are all there by now: the execution is over, was given up, or waits for a person. Before
     that some may still be missing, or older."""
+    known: bool = True
+    """Others are not the log's. False where the log can't be read for what there should be."""
 
 
 def _optional(found: msgspec.Struct | None) -> bytes | None:
@@ -171,7 +173,7 @@ def trial_files(
 def no_trial_files(reason: Exception) -> Files:
     """Every document that any trial has is a problem, for this reason."""
     paths = (kind.path for kind in TRIAL_DOCUMENTS if not kind.of_regrades)
-    return Files(problems=[Problem(path, reason) for path in paths])
+    return Files(problems=[Problem(path, reason) for path in paths], known=False)
 
 
 def no_job_files(reason: Exception) -> Files:

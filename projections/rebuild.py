@@ -114,7 +114,7 @@ def _differences(folder: Path, trial: str, files: Files) -> list[Difference]:
     found = [Difference(path_of(trial, p.path), "blocked", said(p.error)) for p in files.problems]
     if files.due:
         found += _compared(folder, trial, files)
-    if trial:
+    if trial and files.known:
         known = {
             *files.documents,
             *(c.path for c in files.copies),

@@ -99,9 +99,11 @@ def _asked(state: TrialState, verifier: str, trial: str) -> HumanReviewRequested
     if state.version == 0:
         raise CommandRefused(f"trial {trial} has no event yet")
     asked = {request.verifier: request for request in state.requested}
-    if verifier in asked and any(given.verifier == verifier for given in state.submitted):
+    submitted = {given.verifier: given.reviewer for given in state.submitted}
+    if verifier in asked and verifier in submitted:
+        by = f", by {submitted[verifier]}" if submitted[verifier] else ""
         raise CommandRefused(
-            f"the review of {verifier} for trial {trial} is in already; "
+            f"the review of {verifier} for trial {trial} is in already{by}; "
             "a review can't be edited, replaced or sent twice"
         )
     if not asked:

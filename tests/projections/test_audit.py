@@ -298,6 +298,20 @@ async def test_nothing_is_written_from_a_broken_stream(log: EventLog, tmp_path: 
     assert (tmp_path / "then" / TWO / "result.json").exists()
 
 
+async def test_no_file_is_extra_beside_a_broken_stream(log: EventLog, tmp_path: Path) -> None:
+    """Where a trial can't be read nothing says which files it has; elsewhere it does."""
+    for name in (ONE, TWO):
+        (tmp_path / "j" / name / "regrade.json").write_bytes(b"")
+    assert [f"{ONE}/regrade.json", f"{TWO}/regrade.json"] == [
+        one.path for one in await check(log, "j", tmp_path) if one.harmless
+    ]
+    change_event(tmp_path, f"trial/{ONE}", 6, "data = replace(data, '1.0', '0.5')")
+
+    found = await check(log, "j", tmp_path)
+
+    assert [f"{TWO}/regrade.json"] == [one.path for one in found if one.harmless]
+
+
 async def test_a_broken_stream_of_the_job(log: EventLog, tmp_path: Path) -> None:
     """The summary is not made of it; the trials, whose own streams are sound, are written."""
     change_event(tmp_path, "job/j", 2, "at = '2030-01-01T00:00:00.000000Z'")

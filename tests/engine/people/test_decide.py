@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -113,6 +114,15 @@ def test_a_second_submission_is_refused() -> None:
         submit(after(asked(), asked("other"), given_already), "1")
     with pytest.raises(CommandRefused, match="can't be edited, replaced or sent twice"):
         submit(after(asked(), *over), "2")
+
+
+def test_a_second_submission_is_told_who_was_first() -> None:
+    """By the name that the first reviewer gave, where one was given."""
+    sent = submit(after(asked(), asked("other")), "1")
+    for reviewer, told in (("ann", "is in already, by ann; "), (None, "is in already; ")):
+        first = msgspec.structs.replace(sent, reviewer=reviewer)
+        with pytest.raises(CommandRefused, match=told):
+            submit(after(asked(), asked("other"), first), "1")
 
 
 def test_a_trial_that_waits_for_nobody() -> None:
