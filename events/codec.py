@@ -40,11 +40,8 @@ def encode(payload: Event) -> str:
     """
     try:
         raw = json_bytes(payload)
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise EventInvalid(type(payload).__name__, str(error)) from error
-    try:
         back = _decoder().decode(raw)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
         raise EventInvalid(type(payload).__name__, str(error)) from error
     if type(back) is not type(payload):
         raise EventInvalid(type(payload).__name__, "this kind is not part of the format")

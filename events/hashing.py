@@ -8,7 +8,7 @@ keeps its hashes. A test vector is in docs/event-log.md.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from hashlib import sha256
 
 
@@ -19,7 +19,6 @@ def first_previous(stream: str) -> bytes:
 
 def event_hash(
     previous: bytes,
-    *,
     stream: str,
     version: int,
     kind: str,
@@ -31,43 +30,48 @@ def event_hash(
     data: str,
 ) -> bytes:
     """The 32-byte hash of one event after `previous`."""
+    # A fifth of an append is here: no call that is not needed, and nothing kept for each stream.
+    name = stream.encode()
     event = id.encode()
     time = at.encode()
     stored = data.encode()
     return sha256(
         b"".join((
             previous,
-            _measured(stream),
-            _measured_number(version),
+            len(name).to_bytes(8, "big"),
+            name,
+            _low_number(version) if version < 1024 else _measured(str(version)),
             _measured_kind(kind, schema),
             len(event).to_bytes(8, "big"),
             event,
             len(time).to_bytes(8, "big"),
             time,
-            _measured_rest(causation, ignorable),
+            _PLAIN if causation is None and not ignorable else _rest(causation, ignorable),
             len(stored).to_bytes(8, "big"),
             stored,
         ))
     ).digest()  # fmt: skip
 
 
-@lru_cache(2048)
 def _measured(text: str) -> bytes:
-    """A field that comes again and again: its length and its bytes."""
+    """A field: its length and its bytes."""
     raw = text.encode()
     return len(raw).to_bytes(8, "big") + raw
 
 
-@lru_cache(1024)
-def _measured_number(number: int) -> bytes:
+@cache
+def _low_number(number: int) -> bytes:
     return _measured(str(number))
 
 
 @lru_cache
 def _measured_kind(kind: str, schema: int) -> bytes:
-    return _measured(kind) + _measured_number(schema)
+    return _measured(kind) + _measured(str(schema))
 
 
-@lru_cache
-def _measured_rest(causation: str | None, ignorable: bool) -> bytes:
+def _rest(causation: str | None, ignorable: bool) -> bytes:
     return _measured(causation or "") + _measured("1" if ignorable else "0")
+
+
+_PLAIN = _rest(None, ignorable=False)
+"""Of most events."""

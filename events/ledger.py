@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from .drafts import Draft, Tail, chain, difference
+from .drafts import Draft, Tail, difference
 from .envelope import Appended, RecordedEvent
 from .errors import EventIdConflict, LogError, VersionConflict
 
@@ -45,8 +45,8 @@ class Ledger(Protocol):
         """The place of the first id that is stored already."""
         ...
 
-    def add(self, stream: str, drafts: Sequence[Draft], tails: Sequence[Tail]) -> int:
-        """Store the events; gives the position of the first one."""
+    def add(self, stream: str, tail: Tail, drafts: Sequence[Draft]) -> Appended:
+        """Store the events after the stream's tail."""
         ...
 
 
@@ -80,9 +80,7 @@ def _settle(ledger: Ledger, request: Request) -> Appended | LogError:
     place = ledger.taken(drafts)
     if place is not None:
         return _taken(stream, place)
-    tails = chain(stream, tail, drafts)
-    first = ledger.add(stream, drafts, tails)
-    return Appended(first, first + len(drafts) - 1, tails[-1].version, tails[-1].hash)
+    return ledger.add(stream, tail, drafts)
 
 
 def _repeated(ledger: Ledger, request: Request, current: int) -> Appended | LogError:

@@ -10,7 +10,7 @@ import anyio
 import anyio.lowlevel
 
 from .blobs import MemoryBlobs
-from .drafts import Draft, Tail, draft_all, empty_tail
+from .drafts import Draft, Tail, chained, draft_all, empty_tail
 from .envelope import Appended, Head, NewEvent, RecordedEvent
 from .errors import LogError, LogUnavailable
 from .ledger import Place, settle
@@ -168,25 +168,12 @@ class MemoryLog:
         """The same, for a new place."""
         return self.find(drafts)
 
-    def add(self, stream: str, drafts: Sequence[Draft], tails: Sequence[Tail]) -> int:
+    def add(self, stream: str, tail: Tail, drafts: Sequence[Draft]) -> Appended:
         """Store the events."""
-        first = len(self._events) + 1
-        events = self._streams.setdefault(stream, [])
-        for draft, tail in zip(drafts, tails, strict=True):
-            event = RecordedEvent(
-                position=len(self._events) + 1,
-                stream=stream,
-                version=tail.version,
-                kind=draft.kind,
-                schema=draft.schema,
-                id=draft.id,
-                at=tail.at,
-                causation=draft.causation,
-                ignorable=draft.ignorable,
-                data=draft.data,
-                hash=tail.hash,
-            )
-            self._events.append(event)
-            events.append(event)
-            self._ids[draft.id] = Place(draft.id, stream, tail.version)
-        return first
+        events = chained(stream, tail, drafts, len(self._events) + 1)
+        self._events += events
+        self._streams.setdefault(stream, []).extend(events)
+        for event in events:
+            self._ids[event.id] = Place(event.id, stream, event.version)
+        last = events[-1]
+        return Appended(events[0].position, last.position, last.version, last.hash)

@@ -41,8 +41,8 @@ class Ticket(Generic[T]):
 
     def __await__(self) -> Generator[Any, None, T]:
         if self._result is None and self._error is None:
-            waiter: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-            self._waiters += (waiter,)
+            waiter: asyncio.Future[T] = asyncio.Future()  # of the loop that runs
+            self._waiters = (*self._waiters, waiter) if self._waiters else (waiter,)
             return waiter.__await__()
         return self._given()
 

@@ -128,7 +128,10 @@ def as_json(value: Value) -> tuple[Value, bytes]:
 
 def json_bytes(value: Any) -> bytes:
     """The JSON of a value or struct; see `as_json`."""
-    return as_json(value)[1]
+    try:
+        return _encoder.encode(value)
+    except UnicodeEncodeError:
+        return _encoder.encode(storable(value))
 
 
 def valid_text(data: bytes) -> tuple[str, bool]:

@@ -7,9 +7,8 @@ they move the last position, and the table takes rows at the next position only.
 
 from __future__ import annotations
 
-from ..drafts import Tail, chain
 from ..envelope import Appended
-from .rows import MOST_ROWS, PLACES, add_rows
+from .rows import MOST_ROWS, PLACES, Known
 from .tickets import Append
 
 
@@ -18,14 +17,12 @@ class Heads:
 
     def __init__(self) -> None:
         self.position = -1
-        self.tails: dict[str, Tail] = {}
-        self.numbers: dict[str, int] = {}
+        self.streams: dict[str, Known] = {}
 
     def forget(self, position: int = -1) -> None:
         """The database has to be asked again; of its last position too, unless it is given."""
         self.position = position
-        self.tails = {}
-        self.numbers = {}
+        self.streams = {}
 
 
 class Plan:
@@ -46,20 +43,17 @@ class Plan:
     def add(self, append: Append, heads: Heads) -> bool:
         """Settle an append; False where this plan is full, or the database has to be asked."""
         stream, drafts = append.stream, append.drafts
-        tail = heads.tails.get(stream)
+        known = heads.streams.get(stream)
         if (
-            tail is None
-            or tail.version != append.expected
+            known is None
+            or known.tail.version != append.expected
             or len(self.values) + len(drafts) * PLACES > MOST_ROWS * PLACES
         ):
             return False
-        tails = chain(stream, tail, drafts)
-        first = heads.position + 1
-        add_rows(self.values, first, heads.numbers[stream], drafts, tails)
-        heads.position += len(drafts)
-        heads.tails[stream] = tail = tails[-1]
+        outcome = known.add_rows(self.values, heads.position + 1, stream, drafts)
+        heads.position = outcome.last
         self.appends.append(append)
-        self.outcomes.append(Appended(first, heads.position, tail.version, tail.hash))
+        self.outcomes.append(outcome)
         return True
 
     def split(self, count: int) -> Plan:

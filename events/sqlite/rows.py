@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeAlias
 
-from ..drafts import Draft, Tail
-from ..envelope import RecordedEvent
+from ..drafts import Draft, Tail, chain
+from ..envelope import Appended, RecordedEvent
 from .sql import QUERY
 
 MOST_ROWS = 512
@@ -60,16 +61,27 @@ class StreamNames:
         return events
 
 
-def add_rows(
-    values: list[object], position: int, number: int, drafts: Sequence[Draft], tails: Sequence[Tail]
-) -> None:
-    """Lay out a stream's next events behind those in `values`, the first one at `position`."""
-    for draft, tail in zip(drafts, tails, strict=True):
-        values += (
-            position, number, tail.version, draft.kind, draft.schema, draft.id, tail.at,
-            draft.causation or "", 1 if draft.ignorable else 0, draft.data, bytearray(tail.hash),
-        )  # fmt: skip
-        position += 1
+@dataclass(slots=True)
+class Known:
+    """What is remembered of a stream: its number and its last event."""
+
+    number: int
+    tail: Tail
+
+    def add_rows(
+        self, values: list[object], first: int, stream: str, drafts: Sequence[Draft]
+    ) -> Appended:
+        """Lay out the stream's next events behind those in `values`, from the position `first`."""
+        number, tail, position = self.number, self.tail, first
+        version, at, hash = tail.version, tail.at, tail.hash
+        for draft, version, at, hash in chain(stream, tail, drafts):
+            values += (
+                position, number, version, draft.kind, draft.schema, draft.id, at,
+                draft.causation or "", 1 if draft.ignorable else 0, draft.data, bytearray(hash),
+            )  # fmt: skip
+            position += 1
+        self.tail = Tail(version, hash, at)
+        return Appended(first, position - 1, version, hash)
 
 
 def insert_rows(db: sqlite3.Connection, values: list[object]) -> None:

@@ -11,7 +11,7 @@ from ..envelope import Appended, RecordedEvent
 from ..errors import LogError
 from ..ledger import Place, settle
 from .plans import Heads, Plan
-from .rows import StreamNames, add_rows, insert_rows
+from .rows import Known, StreamNames, insert_rows
 from .sql import QUERY
 from .tickets import Append, Blob
 
@@ -35,7 +35,6 @@ class Committer:
         self._small_commits = 0
         # Of the batch under way:
         self._next = 0
-        self._moved: dict[str, Tail] = {}
         self._values: list[object] = []
         self._check_ids = False
 
@@ -97,21 +96,19 @@ class Committer:
         try:
             with self._transaction():
                 last = self._db.execute(QUERY["last_position"]).fetchone()[0]
-                if last != heads.position or len(heads.tails) > CACHED:
+                if last != heads.position or len(heads.streams) > CACHED:
                     # Another process has appended since; or enough is remembered.
                     heads.forget(last)
                 self._next = last + 1
-                self._moved = {}
                 self._values = []
                 self._check_ids = check_ids
                 self._add_blobs(blobs)
                 outcomes = settle(self, appends)
                 self._insert()
         except BaseException:
-            heads.forget()  # numbers of new streams were remembered too early
+            heads.forget()  # of this batch some was remembered already
             raise
         heads.position = self._next - 1
-        heads.tails.update(self._moved)
         return outcomes
 
     @contextmanager
@@ -137,21 +134,20 @@ class Committer:
 
     def tail(self, stream: str) -> Tail:
         """The stream's last event."""
-        tail = self._moved.get(stream) or self._heads.tails.get(stream)
-        if tail is None:
+        known = self._heads.streams.get(stream)
+        if known is None:
             found = self._db.execute(QUERY["stream_number"], (stream,)).fetchone()
             if found is None:
                 return empty_tail(stream)
-            self._heads.numbers[stream] = found[0]
-            tail = Tail(*self._db.execute(QUERY["tail"], found).fetchone())
-            self._heads.tails[stream] = tail
-        return tail
+            known = Known(found[0], Tail(*self._db.execute(QUERY["tail"], found).fetchone()))
+            self._heads.streams[stream] = known
+        return known.tail
 
     def stored(self, stream: str, first: int, last: int) -> list[RecordedEvent]:
         """The stream's events from one version to another."""
         self._insert()
         rows = self._db.execute(
-            QUERY["stored_versions"], (self._heads.numbers[stream], first, last)
+            QUERY["stored_versions"], (self._heads.streams[stream].number, first, last)
         ).fetchall()
         return self._names.recorded(self._db, rows)
 
@@ -168,14 +164,12 @@ class Committer:
         """The same for a new place; at first the table's own index is trusted to refuse."""
         return self.find(drafts) if self._check_ids else None
 
-    def add(self, stream: str, drafts: Sequence[Draft], tails: Sequence[Tail]) -> int:
+    def add(self, stream: str, tail: Tail, drafts: Sequence[Draft]) -> Appended:
         """Queue the rows."""
-        number = self._heads.numbers.get(stream)
-        if number is None:
+        known = self._heads.streams.get(stream)
+        if known is None:
             number = self._db.execute(QUERY["add_stream"], (stream,)).fetchone()[0]
-            self._heads.numbers[stream] = number
-        first = self._next
-        add_rows(self._values, first, number, drafts, tails)
-        self._next += len(drafts)
-        self._moved[stream] = tails[-1]
-        return first
+            known = self._heads.streams[stream] = Known(number, tail)
+        outcome = known.add_rows(self._values, self._next, stream, drafts)
+        self._next = outcome.last + 1
+        return outcome

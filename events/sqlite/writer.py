@@ -81,7 +81,8 @@ class Writer:
             append.fail(self._refusal)
         else:
             self._queue.add(append)
-            self._rouse()
+            if self._idle:
+                self._rouse()
 
     def put(self, put: BlobPut) -> None:
         """Queue a small blob; it is committed no later than any append queued after it."""
@@ -89,7 +90,8 @@ class Writer:
             put.fail(self._refusal)
         else:
             self._queue.put(put)
-            self._rouse()
+            if self._idle:
+                self._rouse()
 
     def check(self) -> None:
         """Raise what an append would be refused with."""
@@ -108,12 +110,11 @@ class Writer:
     def _rouse(self) -> None:
         """Have the queue committed: after this round of the loop's, for others may append in it;
         at once where an appender was alone the last time."""
-        if self._idle:
-            self._idle, self._roused = False, True
-            if self._alone:
-                self._next(slept=True)
-            else:
-                self._loop.call_soon(self._next, True)
+        self._idle, self._roused = False, True
+        if self._alone:
+            self._next(slept=True)
+        else:
+            self._loop.call_soon(self._next, True)
 
     def _next(self, slept: bool) -> None:
         """Hand the next batch to the thread."""

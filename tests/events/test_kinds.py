@@ -13,7 +13,7 @@ import pytest
 from helpers.samples import sample
 from trialog.events import kinds
 from trialog.events.codec import KINDS, decode, encode
-from trialog.events.drafts import chain, draft_all, empty_tail
+from trialog.events.drafts import chained, draft_all, empty_tail
 from trialog.events.envelope import NewEvent, RecordedEvent
 from trialog.events.payload import Part, Payload
 
@@ -36,12 +36,8 @@ REVIEW = "ReviewStarted ReviewCompleted ReviewFailed ReviewFinished".split()
 def recorded(payload: kinds.Event) -> RecordedEvent:
     """The payload as it would lie in a log."""
     new = NewEvent(id="1", at="2026-01-01T00:00:00.000000Z", payload=payload)
-    (draft,) = draft_all("job/a", [new])
-    (tail,) = chain("job/a", empty_tail("job/a"), [draft])
-    return RecordedEvent(
-        position=1, stream="job/a", version=1, kind=draft.kind, schema=draft.schema, id=draft.id,
-        at=tail.at, causation=None, ignorable=draft.ignorable, data=draft.data, hash=tail.hash,
-    )  # fmt: skip
+    (event,) = chained("job/a", empty_tail("job/a"), draft_all("job/a", [new]), 1)
+    return event
 
 
 def test_the_kinds_are_these_57() -> None:
