@@ -44,6 +44,7 @@ from .engine.console.words import (
     Trial,
     Verbose,
     VerifierEnv,
+    VerifierKind,
     VerifierName,
     VerifierSandbox,
 )
@@ -644,11 +645,17 @@ def task_init(name: ResourceName) -> int:
 
 
 @verifier_commands.command("init")
-def verifier_init(name: ResourceName) -> int:
+def verifier_init(
+    name: ResourceName,
+    kind: Annotated[
+        VerifierKind,
+        typer.Option(help="Who verifies: code (deterministic), a model (agent) or people (human)."),
+    ] = VerifierKind.deterministic,
+) -> int:
     """Make a verifier in the project here."""
     from .engine.console.projects import make_resource
 
-    return make_resource(_request(), "verifier", name)
+    return make_resource(_request(), "verifier", name, judged_by=kind.value)
 
 
 @verifier_commands.command("validate")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..projects.project import KINDS, Kind, Project, load_project
-from ..projects.template import init_project, init_resource
+from ..projects.template import JudgedBy, init_project, init_resource
 from ..projects.validate import validate, validate_verifier
 from .failure import EXIT_FAILED, EXIT_OK
 from .session import Request
@@ -31,9 +31,17 @@ def make_project(request: Request, path: Path) -> int:
     return EXIT_OK
 
 
-def make_resource(request: Request, kind: Kind, name: str, *, installed: bool = False) -> int:
+def make_resource(
+    request: Request,
+    kind: Kind,
+    name: str,
+    *,
+    installed: bool = False,
+    judged_by: JudgedBy = "deterministic",
+) -> int:
     """``trialog KIND init``; gives the exit code."""
-    _tell(request, init_resource(load_project(request.here), kind, name, installed=installed))
+    project = load_project(request.here)
+    _tell(request, init_resource(project, kind, name, installed=installed, judged_by=judged_by))
     uses = {
         "environment": "; a task names it as its `environment`",
         "verifier": "; a task lists it under `verifiers`, and `trialog verifier try` needs none",

@@ -35,6 +35,7 @@ __all__ = (
     "Trial",
     "Verbose",
     "VerifierEnv",
+    "VerifierKind",
     "VerifierName",
     "VerifierSandbox",
 )
@@ -75,6 +76,14 @@ class LayoutName(StrEnum):
 
     a = "a"
     b = "b"
+
+
+class VerifierKind(StrEnum):
+    """Who verifies."""
+
+    deterministic = "deterministic"
+    agent = "agent"
+    human = "human"
 
 
 class ExportFormat(StrEnum):

@@ -138,6 +138,41 @@ weight: 1                 # its share of the score, where a task has several ver
 timeout_sec: 60
 """
 
+JUDGE = """\
+name: {name}
+version: 0.1.0            # raise it whenever the verdict could change
+kind: agent               # a model judges: use it for what code can't decide
+model: gpt-4.1-mini       # any model of the endpoint that OPENAI_BASE_URL names
+instructions: >-
+  Judge the answer against the task. What the agent claims counts only where the steps and the
+  final state bear it out.
+criteria:
+  - name: correct
+    description: "0: wrong, or no answer. 1: right, but incomplete. 2: right and complete."
+    max_score: 2          # from 0, or from min_score
+    # weight: 1           # its share among the criteria
+    # blocker: true       # without its full score the trial does not pass
+# samples: 3              # asked so often; the mean counts
+# max_cost: 0.05          # US dollars a trial
+weight: 1                 # its share of the score, where a task has several verifiers
+timeout_sec: 60
+"""
+
+PERSON = """\
+name: {name}
+version: 0.1.0            # raise it whenever the verdict could change
+kind: human               # people score: `trialog human list` shows what waits for them
+instructions: >-
+  Say what the reviewer is to look at, and with whose eyes.
+criteria:
+  - name: helpful
+    description: "0: wrong, or of no help. 1: of use, with something missing. 2: settles it."
+    max_score: 2          # from 0, or from min_score
+    # weight: 1           # its share among the criteria
+    # blocker: true       # without its full score the trial does not pass
+weight: 1                 # its share of the score, where a task has several verifiers
+"""
+
 RIGHT_ANSWER = '''\
 """Is the answer the expected one? The agent sees nothing of what is in this file."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 from ...events.version import __version__
 from ..errors import ConfigError
@@ -17,6 +18,8 @@ from .first_files import (
     ENVIRONMENT,
     INSTALLED_AGENT,
     INSTALLED_PROGRAM,
+    JUDGE,
+    PERSON,
     POLICY,
     PROJECT,
     REACHED,
@@ -31,6 +34,9 @@ from .model import VerifierManifest
 from .project import Kind, Project
 
 _ANSWER = "right-answer"
+
+JudgedBy = Literal["deterministic", "agent", "human"]
+"""The kinds of verifiers."""
 
 
 def init_project(path: Path) -> list[Path]:
@@ -59,11 +65,17 @@ def init_project(path: Path) -> list[Path]:
 
 
 def init_resource(
-    project: Project, kind: Kind, name: str, *, installed: bool = False
+    project: Project,
+    kind: Kind,
+    name: str,
+    *,
+    installed: bool = False,
+    judged_by: JudgedBy = "deterministic",
 ) -> list[Path]:
     """Write a first resource of a kind into the project: the files that were written.
 
-    An agent is a policy in Python, or with `installed` a program that works in a sandbox.
+    An agent is a policy in Python, or with `installed` a program that works in a sandbox. A
+    verifier is code, or what `judged_by` names: a model (`agent`) or people (`human`).
 
     A task takes the project's first environment and the first verifier that scores; where there
     is none, one is written as well. Raises ConfigError for a name that is taken, or is none.
@@ -77,6 +89,9 @@ def init_resource(
             return _write(
                 folder, {"environment.yaml": ENVIRONMENT.format(name=name), "env.py": COUNTER}
             )
+        case "verifier" if judged_by != "deterministic":
+            rubric = JUDGE if judged_by == "agent" else PERSON
+            return _write(folder, {"verifier.yaml": rubric.format(name=name)})
         case "verifier":
             return _write(folder, _verifier(name))
         case "agent" if installed:

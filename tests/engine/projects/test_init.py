@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import anyio
@@ -10,8 +11,9 @@ import pytest
 from trialog.engine.agents import InstalledAgent
 from trialog.engine.authoring.policy import Action, Answer
 from trialog.engine.errors import ConfigError
+from trialog.engine.projects.model import VerifierManifest
 from trialog.engine.projects.project import KINDS, Kind, load_project
-from trialog.engine.projects.template import init_project, init_resource
+from trialog.engine.projects.template import JudgedBy, init_project, init_resource
 from trialog.engine.projects.validate import validate
 
 from .conftest import write
@@ -63,6 +65,21 @@ def test_each_resource_alone(tmp_path: Path, kind: Kind) -> None:
         init_resource(project, kind, "mine")
     with pytest.raises(ConfigError, match="no good name"):
         init_resource(project, kind, "../mine")
+
+
+@pytest.mark.parametrize("judged_by", ["agent", "human"])
+def test_a_verifier_that_is_a_judge_or_a_person(tmp_path: Path, judged_by: JudgedBy) -> None:
+    """A rubric without code, which is used as it stands."""
+    init_project(tmp_path / "p")
+    written = init_resource(load_project(tmp_path / "p"), "verifier", "mine", judged_by=judged_by)
+    assert [file.name for file in written] == ["verifier.yaml"]
+    project = load_project(tmp_path / "p")
+    assert validate(project) == []
+    manifest, _ = project.read("verifier", "mine")
+    assert isinstance(manifest, VerifierManifest)
+    assert (manifest.kind, len(manifest.criteria)) == (judged_by, 1)
+    written[0].write_text(re.sub(r"^( *)# ", r"\1", written[0].read_text(), flags=re.M))
+    assert validate(load_project(tmp_path / "p")) == [], "a setting in a comment is no setting"
 
 
 def test_a_task_takes_what_is_there(tmp_path: Path) -> None:
