@@ -20,7 +20,12 @@ from ..reaper import Reaper
 from ..sandbox.protocol import GivenFile, Image, Sandbox, SandboxBackend, SandboxSpec
 from ..tasks.environment import resolve_env
 from ..trial.folders import TrialFolders
-from ..trial.restoring import declared_files, fetch_archive, restore_artifacts
+from ..trial.restoring import (
+    declared_files,
+    fetched_archive,
+    make_private,
+    restore_artifacts,
+)
 from ..trial.work import SavedWork
 from .config import JobConfig
 from .tasks import TaskInJob
@@ -179,9 +184,10 @@ class Place:
         Raises BlobMissing and BlobAltered for work that is not there any more, TransferFailed for
         an artifact that can't be put back.
         """
-        await self.make_scratch()
-        archive = await fetch_archive(work.archive, blobs, self.scratch)
-        return await self.start_over(archive, work.artifacts, blobs)
+        async with fetched_archive(work.archive, blobs, self.scratch) as archive:
+            told = await self.start("verifier", workspace=archive)
+        await self._give_artifacts(work.artifacts, blobs)
+        return told
 
     async def start_over(
         self, archive: Path, artifacts: ArtifactsSaved | None, blobs: BlobStore
@@ -189,10 +195,13 @@ class Place:
         """The same with a packed workspace that lies below the scratch folder; it is used up."""
         told = await self.start("verifier", workspace=archive)
         await to_thread.run_sync(archive.unlink)
-        if self.sandbox is not None and artifacts is not None:
-            await restore_artifacts(artifacts.artifacts, blobs, self.folders.artifacts)
-            await self._give_declared(self.sandbox, artifacts, blobs)
+        await self._give_artifacts(artifacts, blobs)
         return told
+
+    async def _give_artifacts(self, saved: ArtifactsSaved | None, blobs: BlobStore) -> None:
+        if self.sandbox is not None and saved is not None:
+            await restore_artifacts(saved.artifacts, blobs, self.folders.artifacts)
+            await self._give_declared(self.sandbox, saved, blobs)
 
     async def _give_declared(
         self, sandbox: Sandbox, saved: ArtifactsSaved, blobs: BlobStore
@@ -253,7 +262,7 @@ class Place:
 
     async def make_scratch(self) -> None:
         """Make the scratch folder, for what has to lie in it before the sandbox is made."""
-        await to_thread.run_sync(_make_private, self.scratch)
+        await to_thread.run_sync(make_private, self.scratch)
 
     def give_up(self, removed: Removed) -> str | None:
         """Hand the sandbox to the reaper; gives the id of one that is kept instead."""
@@ -279,7 +288,3 @@ class Place:
 def _named(files: Sequence[GivenFile]) -> str:
     more = f" and {len(files) - 3} more" if len(files) > 3 else ""
     return f"artifact {', '.join(file.path for file in files[:3])}{more}"
-
-
-def _make_private(folder: Path) -> None:
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)

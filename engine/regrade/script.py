@@ -119,7 +119,7 @@ class ScriptRegrade:
         warnings = [event for event in told if isinstance(event, WarningRaised)]
         try:
             tampered = await place.folders.close_agent_phase(
-                context.log.blobs, planted=place.image.planted_rewards
+                context.log.blobs, planted=place.image.planted_rewards, fresh=True
             )
             hardened = await clear_the_way(
                 place.sandbox,

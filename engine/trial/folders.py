@@ -190,14 +190,19 @@ class TrialFolders:
         return f"{self.task_target}/{path.relative_to(self.task)}"
 
     async def close_agent_phase(
-        self, blobs: BlobStore, *, planted: Mapping[str, str | None] | None = None
+        self,
+        blobs: BlobStore,
+        *,
+        planted: Mapping[str, str | None] | None = None,
+        fresh: bool = False,
     ) -> list[TamperFound]:
         """Once nothing of the agent's runs: take away what it left in the verifier's places.
 
-        `planted` are the reward files baked into the image. Raises TamperUncleared when something
-        can't be moved: then nothing may be graded.
+        `planted` are the reward files baked into the image. `fresh`: nothing has run over these
+        folders, so a place that is as it was made need not be made again. Raises TamperUncleared
+        when something can't be moved: then nothing may be graded.
         """
-        left, stuck = await to_thread.run_sync(self._close_agent_phase)
+        left, stuck = await to_thread.run_sync(self._close_agent_phase, fresh)
         found = [
             TamperFound(path=path, sha256=sha256, what="a reward file in the image; not believed")
             for path, sha256 in (planted or {}).items()
@@ -208,7 +213,9 @@ class TrialFolders:
             raise TamperUncleared(*stuck, found)
         return found
 
-    def _close_agent_phase(self) -> tuple[dict[str, list[Leftover]], tuple[str, str] | None]:
+    def _close_agent_phase(
+        self, fresh: bool
+    ) -> tuple[dict[str, list[Leftover]], tuple[str, str] | None]:
         left: dict[str, list[Leftover]] = {}
         stuck: tuple[str, str] | None = None
         for folder, place in (
@@ -216,7 +223,10 @@ class TrialFolders:
             (self.verifier, self.verifier_targets[0]),
         ):
             try:
-                left[place] = self._listed(folder) if self._closed else self._swap(folder)
+                if self._closed:
+                    left[place] = self._listed(folder)
+                else:
+                    left[place] = [] if fresh and _untouched(folder) else self._swap(folder)
             except OSError as error:
                 left[place] = list_leftovers(folder)
                 stuck = (place, error.strerror or str(error))
@@ -258,6 +268,16 @@ class TrialFolders:
         for path in sorted(recorded.keys() | copied.keys()):
             if recorded.get(path) != copied.get(path):
                 raise VerifierDigestMismatch(path, recorded.get(path), copied.get(path))
+
+
+def _untouched(folder: Path) -> bool:
+    """Whether a folder is as `_make_open` makes it."""
+    try:
+        status = os.lstat(folder)
+        own = status.st_uid == os.geteuid() and status.st_mode == stat.S_IFDIR | OPEN_TO_ALL
+        return own and not os.listdir(folder)
+    except FileNotFoundError:
+        return False
 
 
 def _make_open(folder: Path) -> None:

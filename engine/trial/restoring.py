@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import os
 import posixpath
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-from anyio import to_thread
+from anyio import CancelScope, to_thread
 
+from ...events.blobs import FILE_LIMIT
 from ...events.kinds.trial import Artifact
 from ...events.log import BlobStore
 from ...events.values import BlobRef
 from ..errors import SandboxError
+from ..memory_file import memory_file
 from ..sandbox.protocol import GivenFile
 
 
@@ -32,15 +35,35 @@ class ArtifactUnsafe(SandboxError):
         super().__init__(f"artifact {path!r} has no place below /logs/artifacts")
 
 
-async def fetch_archive(archive: BlobRef, blobs: BlobStore, scratch: Path) -> Path:
-    """A saved workspace's archive as a file below `scratch`, checked against its hash.
+@asynccontextmanager
+async def fetched_archive(
+    archive: BlobRef, blobs: BlobStore, scratch: Path
+) -> AsyncGenerator[Path]:
+    """A saved workspace's archive as a file, checked against its hash; it goes afterwards.
 
-    It is what `SandboxSpec.workspace` takes; once the sandbox is made, it may go. Raises
-    BlobMissing and BlobAltered.
+    It is what `SandboxSpec.workspace` takes. A small one lies in memory alone, another one below
+    `scratch`, which is made for it. Raises BlobMissing and BlobAltered.
     """
+    if archive.size < FILE_LIMIT:
+        held = await to_thread.run_sync(memory_file, await blobs.get(archive))
+        try:
+            yield Path(f"/proc/self/fd/{held}")
+        finally:
+            os.close(held)
+        return
+    await to_thread.run_sync(make_private, scratch)
     place = scratch / "saved.tar.zst"
     await blobs.copy_to(archive, place)
-    return place
+    try:
+        yield place
+    finally:
+        with CancelScope(shield=True):
+            await to_thread.run_sync(place.unlink)
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder that no other user may enter, unless it is there; blocks."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 async def restore_artifacts(artifacts: Sequence[Artifact], blobs: BlobStore, folder: Path) -> None:

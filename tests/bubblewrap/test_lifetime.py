@@ -213,7 +213,7 @@ async def test_exec_in_a_kept_sandbox(
     make_box: MakeBox, run: Run, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """A command can be run later in a sandbox that was kept: same folders, same isolation."""
-    box = await make_box(env={"TASK": "set"})
+    box = await make_box(env={"TASK": "set"}, kept=True)
     await run(box, "echo kept >file")
     script = "cat file; echo $TASK; test -e /work && echo host; id -u; exit 5"
     code = await exec_in(tmp_path / "scratch0", ["sh", "-c", script], env={"ODD.NAME": "x"})

@@ -141,7 +141,8 @@ class BubblewrapBackend:
             write_record(self._state, record)
             own.mkdir(mode=0o700)
             layout.make()
-            keep_spec(spec, own)
+            if spec.kept:
+                keep_spec(spec, own)
             if spec.workspace is not None:
                 _restore(spec.workspace, layout)
         except BaseException:

@@ -17,10 +17,11 @@ from ....events.errors import said
 from ....events.kinds.parts import SkippedPath
 from ...archive import copy_out, pack_folder, place_file, remove_tree
 from ...errors import SandboxError, SandboxGone, SandboxStartTimeout
+from ...memory_file import memory_file
 from ..listening import listen_inside
 from ..protocol import Command, Exit, FileSeen, GivenFile, Listener, Python, Tree
 from .changes import list_changes
-from .descriptors import memory_file, options_file, stray_descriptors
+from .descriptors import options_file, stray_descriptors
 from .entries import find_changed, look, put_back, replace
 from .keeping import Beside
 from .layout import Layout, is_system, real_place

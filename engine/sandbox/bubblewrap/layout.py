@@ -57,6 +57,8 @@ class Layout:
                     f"the workspace {self.workdir} would lie in the folder mounted at {target}; "
                     "set another workdir in the task"
                 )
+        places = {**self.folders, **{mount.target: mount.source for mount in self.mounts}}
+        self._places = sorted(places.items(), key=lambda pair: len(pair[0]), reverse=True)
 
     @property
     def shares_network(self) -> bool:
@@ -90,10 +92,9 @@ class Layout:
         None for what is the host's own system. The rest may hold links: don't follow it.
         """
         full = posixpath.normpath(posixpath.join(self.workdir, path))
-        places = {**self.folders, **{mount.target: mount.source for mount in self.mounts}}
-        for target in sorted(places, key=len, reverse=True):
+        for target, place in self._places:
             if full == target or full.startswith(target + "/"):
-                return places[target], full[len(target) :].lstrip("/")
+                return place, full[len(target) :].lstrip("/")
         return None
 
     def environment(self, command: Command) -> tuple[dict[str, str], dict[str, str]]:
@@ -132,16 +133,8 @@ class Layout:
             "--die-with-parent",
             "--as-pid-1",
             *("--cap-drop", "ALL"),
-            *("--ro-bind", "/usr", "/usr"),
+            *_system(),
         ]
-        for name in _LIBRARIES:
-            system = f"/{name}"
-            if os.path.islink(system):
-                words += ["--symlink", os.readlink(system), system]
-            elif os.path.isdir(system):
-                words += ["--ro-bind", system, system]
-        if os.path.isdir("/nix/store"):
-            words += ["--ro-bind", "/nix/store", "/nix/store"]
         words += ["--ro-bind", str(self._etc), "/etc", "--proc", "/proc", "--dev", "/dev"]
         for name in _writable_in_proc():
             words += ["--ro-bind", f"/proc/{name}", f"/proc/{name}"]
@@ -186,6 +179,21 @@ class Layout:
                 raise SandboxGone(
                     f"{target} can't be mounted: something that is no folder was left in its way"
                 )
+
+
+@functools.cache
+def _system() -> list[str]:
+    """The options that show the host's programs and libraries."""
+    words = ["--ro-bind", "/usr", "/usr"]
+    for name in _LIBRARIES:
+        system = f"/{name}"
+        if os.path.islink(system):
+            words += ["--symlink", os.readlink(system), system]
+        elif os.path.isdir(system):
+            words += ["--ro-bind", system, system]
+    if os.path.isdir("/nix/store"):
+        words += ["--ro-bind", "/nix/store", "/nix/store"]
+    return words
 
 
 _NEVER_WRITABLE = frozenset({"sysvipc", "tty"})

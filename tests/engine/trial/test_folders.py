@@ -153,6 +153,39 @@ async def test_nothing_left(folders: TrialFolders, blobs: BlobStore) -> None:
     assert await folders.close_agent_phase(blobs) == []
 
 
+async def test_fresh_places_stay(folders: TrialFolders, blobs: BlobStore) -> None:
+    """Where nothing has run, places that are as they were made are not made again."""
+    made = [os.stat(place).st_ino for place in (folders.verifier_logs, folders.verifier)]
+    assert await folders.close_agent_phase(blobs, fresh=True) == []
+    kept = [os.stat(place).st_ino for place in (folders.verifier_logs, folders.verifier)]
+    assert made == kept
+    assert await folders.close_agent_phase(blobs) == []
+    assert made != [os.stat(place).st_ino for place in (folders.verifier_logs, folders.verifier)]
+
+
+@pytest.mark.parametrize("way", ["file", "mode", "link", "gone"])
+async def test_fresh_places_are_looked_at(
+    folders: TrialFolders, blobs: BlobStore, way: str
+) -> None:
+    """One that is not as it was made is made again, though nothing should have run."""
+    place = folders.verifier_logs
+    match way:
+        case "file":
+            (place / "reward.txt").write_text("1")
+        case "mode":
+            place.chmod(0o755)
+        case "link":
+            place.rmdir()
+            place.symlink_to(folders.verifier)
+        case _:
+            place.rmdir()
+    found = await folders.close_agent_phase(blobs, fresh=True)
+    assert len(found) == (way in ("file", "link"))
+    assert not place.is_symlink()
+    assert mode(place) == 0o777
+    assert list(place.iterdir()) == []
+
+
 async def test_planted_reward(folders: TrialFolders, blobs: BlobStore) -> None:
     """A planted reward is gone for the verifier, and named with its hash."""
     planted = folders.verifier_logs / "reward.json"

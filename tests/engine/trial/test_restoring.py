@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from anyio import to_thread
 
-from trialog.engine.trial.restoring import ArtifactUnsafe, fetch_archive, restore_artifacts
+from trialog.engine.trial.restoring import ArtifactUnsafe, fetched_archive, restore_artifacts
 from trialog.events.errors import BlobAltered, BlobMissing
 from trialog.events.kinds.trial import Artifact
 from trialog.events.log import BlobStore
@@ -58,18 +58,29 @@ async def test_no_artifact_leaves_its_folder(tmp_path: Path, path: str) -> None:
     assert list(tmp_path.rglob("*")) == [folder]
 
 
+@pytest.mark.parametrize("data", [b"small", b"an archive" * 10_000])
+async def test_archive_is_there_for_as_long_as_it_is_needed(tmp_path: Path, data: bytes) -> None:
+    """It can be read more than once, and nothing of it is left afterwards, a small one's never."""
+    scratch = tmp_path / "scratch"
+    async with open_log(tmp_path / "trialog.db") as log:
+        ref = await log.blobs.put(data)
+        async with fetched_archive(ref, log.blobs, scratch) as fetched:
+            assert [data, data] == [fetched.read_bytes() for _ in range(2)]
+            assert scratch.exists() is (len(data) > 5)
+    assert [] == list(scratch.rglob("*"))
+
+
 async def test_archive_is_checked(tmp_path: Path) -> None:
     """An archive that is missing, or whose bytes were altered, is reported by name."""
     async with open_log(tmp_path / "trialog.db") as log:
         ref = await log.blobs.put(b"an archive" * 10_000)
-        fetched = await fetch_archive(ref, log.blobs, tmp_path)
-        assert fetched.read_bytes() == b"an archive" * 10_000
-        fetched.unlink()
         (file,) = [path for path in (tmp_path / "blobs").rglob("*") if path.is_file()]
         file.chmod(0o600)
         await to_thread.run_sync(file.write_bytes, b"another")
         with pytest.raises(BlobAltered, match=ref.blob):
-            await fetch_archive(ref, log.blobs, tmp_path)
+            async with fetched_archive(ref, log.blobs, tmp_path):
+                pass
         gone = BlobRef(blob="sha256:" + "0" * 64, size=5)
         with pytest.raises(BlobMissing, match="0000"):
-            await fetch_archive(gone, log.blobs, tmp_path)
+            async with fetched_archive(gone, log.blobs, tmp_path):
+                pass
