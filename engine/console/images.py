@@ -1,4 +1,4 @@
-"""What is refused on Docker before a job begins: tasks for which no container can be made here."""
+"""Tasks that are refused before a job begins: above all those without a container on Docker."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from collections.abc import Sequence
 from anyio import to_thread
 
 from ..errors import ConfigError, TaskError
+from ..job.agents import spelled_alike
+from ..job.config import JobConfig
+from ..job.refuse import refused_tasks
+from ..job.tasks import configured
 from ..sandbox.protocol import SandboxBackend
 from ..tasks.dataset import TasksError
 from ..tasks.dockerfile import needs_buildkit
@@ -25,19 +29,41 @@ async def refuse_without_images(
         return
     if image is None:
         _refuse_unnamed(tasks)
-    reasons = await to_thread.run_sync(_buildkit_reasons, tasks)
-    if reasons and not await _has_buildx():
-        errors = [_unbuildable(task, reasons[task.name]) for task in tasks if task.name in reasons]
-        raise errors[0] if len(tasks) == 1 else TasksError(errors, len(tasks), names=list(reasons))
+    if faults := await _unbuildable_tasks(tasks):
+        errors = list(faults.values())
+        others = [task for task in tasks if task.name not in faults]
+        if len(tasks) == 1:
+            raise errors[0]
+        raise TasksError(errors, len(tasks), names=list(faults), others=others)
 
 
-def _refuse_unnamed(tasks: Sequence[Task]) -> None:
-    without = [
+async def with_refusals(
+    error: TasksError, config: JobConfig, backend: SandboxBackend
+) -> TasksError:
+    """The faults that are known, and why this sandbox can't run others: told at once."""
+    config = spelled_alike(config)
+    faults = refused_tasks(config, [configured(t, config) for t in error.others], backend.name)
+    if backend.name == "docker":
+        left = [task for task in error.others if task.name not in faults]
+        unnamed = _unnamed(left) if config.image is None else []
+        faults |= {
+            name: TaskError(f"task {name} names no image, and Docker needs one; see --image")
+            for name in unnamed
+        }
+        faults |= await _unbuildable_tasks([task for task in left if task.name not in unnamed])
+    return error.joined(faults)
+
+
+def _unnamed(tasks: Sequence[Task]) -> list[str]:
+    return [
         task.name
         for task in tasks
         if task.dockerfile is None and task.settings.sandbox.docker_image is None
     ]
-    if without:
+
+
+def _refuse_unnamed(tasks: Sequence[Task]) -> None:
+    if without := _unnamed(tasks):
         named = f"task {without[0]} names no image"
         if len(without) > 1:
             more = ", …" if len(without) > 5 else ""
@@ -47,6 +73,13 @@ def _refuse_unnamed(tasks: Sequence[Task]) -> None:
             "environment/Dockerfile or a docker_image, or run on this machine's own system with "
             "`--sandbox bubblewrap`"
         )
+
+
+async def _unbuildable_tasks(tasks: Sequence[Task]) -> dict[str, TaskError]:
+    reasons = await to_thread.run_sync(_buildkit_reasons, tasks)
+    if not reasons or await _has_buildx():
+        return {}
+    return {t.name: _unbuildable(t, reasons[t.name]) for t in tasks if t.name in reasons}
 
 
 def _buildkit_reasons(tasks: Sequence[Task]) -> dict[str, str]:

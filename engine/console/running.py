@@ -14,6 +14,7 @@ from ...events.clock import RandomIds, SystemClock
 from ...events.values import unescape
 from ..agents import Agent, agent_name
 from ..environment import assignments, find_secrets, read_env_file
+from ..errors import ConfigError, SandboxUnavailable
 from ..job.agents import load_agents
 from ..job.api import Services, cancel_job, plan_resume, resume_job, run_job
 from ..job.config import JobConfig, config_of
@@ -24,10 +25,11 @@ from ..projects.project import project_defaults
 from ..sandbox.choose import choose
 from ..sandbox.protocol import SandboxBackend
 from ..settings import check_dollars, check_only, read_sweep, resolve, split_tasks
+from ..tasks.dataset import TasksError
 from ..tasks.model import Task
 from .chosen import choose_tasks
 from .conclusion import conclude
-from .images import refuse_without_images
+from .images import refuse_without_images, with_refusals
 from .lines import plan_line
 from .session import Request, Session, opened, place_of
 from .text import escaped, plural
@@ -108,7 +110,10 @@ async def run_trials(
     config = await to_thread.run_sync(
         partial(_configured, words, given, variables, earlier, request.here)
     )
-    chosen = await to_thread.run_sync(partial(choose_tasks, config, request.here))
+    try:
+        chosen = await to_thread.run_sync(partial(choose_tasks, config, request.here))
+    except TasksError as error:
+        raise await _all_faults(error, config) from None
     tasks = chosen.scripted
     agents = await load_agents(config) if chosen.scripted else {}
     if earlier is None and config.replay_models is not None:
@@ -120,7 +125,10 @@ async def run_trials(
         strict_limits=config.strict_limits,
     )
     try:
-        await refuse_without_images(backend, config.image, tasks)
+        try:
+            await refuse_without_images(backend, config.image, tasks)
+        except TasksError as error:
+            raise await with_refusals(error, config, backend) from None
         create = config.replay_models is None
         async with opened(request, readonly=False, create=create) as session:
             if config.replay_models is not None:
@@ -132,6 +140,20 @@ async def run_trials(
             with JobWatch(request.terminal, msgspec.to_builtins(config)) as watch:
                 result = await run_job(services, config, [*tasks, *chosen.episodes], watch)
             return await conclude(session, result, watch, fail_under=fail_under)
+    finally:
+        await backend.aclose()
+
+
+async def _all_faults(error: TasksError, config: JobConfig) -> TasksError:
+    """With what else will be refused, where a sandbox can be had to tell."""
+    if not error.others:
+        return error
+    try:
+        backend = await choose(config.sandbox, default_image=config.image)
+    except (SandboxUnavailable, ConfigError):
+        return error  # told when the tasks are in order
+    try:
+        return await with_refusals(error, config, backend)
     finally:
         await backend.aclose()
 

@@ -51,6 +51,14 @@ def refuse_unsupported(
     ):
         if value < 1:
             raise ConfigError(f"expected 1 or more, found {value}", key=name)
+    if refused := refused_tasks(config, tasks, backend):
+        errors = list(refused.values())
+        chosen = len(tasks) + len(episodes)
+        raise errors[0] if chosen == 1 else TasksError(errors, chosen, names=list(refused))
+
+
+def refused_tasks(config: JobConfig, tasks: Sequence[Task], backend: str) -> dict[str, TaskError]:
+    """Why tasks can't be run as they ask in this kind of sandbox, by their names."""
     refused: dict[str, TaskError] = {}
     for task in tasks:
         try:
@@ -59,10 +67,7 @@ def refuse_unsupported(
                 _refuse_without_images(task)
         except TaskError as error:
             refused[task.name] = error
-    if refused:
-        errors = list(refused.values())
-        chosen = len(tasks) + len(episodes)
-        raise errors[0] if chosen == 1 else TasksError(errors, chosen, names=list(refused))
+    return refused
 
 
 def refuse_imported(started: JobStarted, what: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
@@ -26,14 +26,30 @@ class TasksError(TaskError):
     """Some of the chosen tasks can't be used; the message has every one's fault."""
 
     def __init__(
-        self, errors: Sequence[TaskError], chosen: int, *, names: Sequence[str] = ()
+        self,
+        errors: Sequence[TaskError],
+        chosen: int,
+        *,
+        names: Sequence[str] = (),
+        others: Sequence[Task] = (),
     ) -> None:
         self.errors = list(errors)
         self.names = list(names)
         """Of the tasks, as ``--exclude`` takes them."""
         self.chosen = chosen
+        self.others = list(others)
+        """The chosen tasks that are not known to be at fault."""
         lines = "".join(f"\n  {error}" for error in errors)
         super().__init__(f"{len(errors)} of {chosen} tasks can't be used:{lines}")
+
+    def joined(self, faults: Mapping[str, TaskError]) -> TasksError:
+        """With the faults of others, by their tasks' names."""
+        return TasksError(
+            [*self.errors, *faults.values()],
+            self.chosen,
+            names=[*self.names, *faults],
+            others=[task for task in self.others if task.name not in faults],
+        )
 
 
 class _Candidate(NamedTuple):
@@ -82,7 +98,9 @@ def find_tasks(
             errors.append(error)
             broken.append(one.name)
     if errors:
-        raise errors[0] if len(chosen) == 1 else TasksError(errors, len(chosen), names=broken)
+        if len(chosen) == 1:
+            raise errors[0]
+        raise TasksError(errors, len(chosen), names=broken, others=tasks)
     return tasks
 
 

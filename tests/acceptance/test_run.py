@@ -195,6 +195,22 @@ def test_hostile_text_is_spelled_out(user: User, make_task: MakeTask) -> None:
     assert "\\x1b[31mred" in shown[2].out
 
 
+@pytest.mark.bubblewrap
+def test_all_refusals_are_told_at_once(user: User, make_task: MakeTask) -> None:
+    """What can't be read and what the sandbox can't run are one list, and its hint is enough."""
+    tasks = user.home / "tasks"
+    make_task("broken", settings="agent: [1, 2\n", folder=tasks)
+    make_task("of-a-user", settings="agent: {user: ann}\n", folder=tasks)
+    make_task("good", folder=tasks)
+    ran = user.run("run", "tasks", "--sandbox", "bubblewrap", code=2)
+    assert ran.err.startswith("error: 2 of 3 tasks can't be used\n")
+    for part in ("broken/task.md", "task of-a-user wants user 'ann'"):
+        assert part in ran.err
+    hint = ran.err.splitlines()[-1].removeprefix("hint: run the others with ")
+    assert hint == "--exclude broken --exclude of-a-user"
+    user.run("run", "tasks", "--sandbox", "bubblewrap", *hint.split(), code=0)
+
+
 USAGE = [
     (["run"], "no task was given"),
     (["run", "t", "--atempts", "2"], "no such option: --atempts (Possible options:"),
