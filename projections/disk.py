@@ -203,7 +203,7 @@ def entries(folder: Path, but: Container[str] = ()) -> list[str]:
 
 def _size(target: Path) -> int | None:
     try:
-        found = target.lstat()
+        found = os.lstat(target)
     except OSError:
         return None
     return found.st_size if stat.S_ISREG(found.st_mode) else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple, TypeAlias
 
@@ -24,6 +25,9 @@ from .usage import UsageTotal, usage_total
 
 SHARED = 1000
 """Different sums of executions that are kept to be shared."""
+
+UNPACKED = 200
+"""Sums that are kept unpacked: most executions have one that others have, too."""
 
 Group: TypeAlias = tuple[str, str, str, str]
 """Task, agent, model (empty for none), parameters as JSON; with the attempt it is the slot."""
@@ -124,7 +128,7 @@ class Executions:
         self._blocked: dict[int, LogCorrupt] = {}
         self._same: dict[Group, Group] = {}
         self._shared: dict[bytes, bytes] = {}
-        self._unpack = msgspec.json.Decoder(TrialSum)
+        self._unpacked = lru_cache(UNPACKED)(msgspec.json.Decoder(TrialSum).decode)
 
     @property
     def blocked(self) -> LogCorrupt | None:
@@ -185,7 +189,7 @@ class Executions:
     def known(self, number: int) -> TrialSum | None:
         """What is known of an execution."""
         packed = self._known[number]
-        return None if packed is None else self._unpack.decode(packed)
+        return None if packed is None else self._unpacked(packed)
 
     def digest(self, number: int) -> str | None:
         """Of what graded an execution."""

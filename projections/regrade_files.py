@@ -22,7 +22,7 @@ from .disk import files_lock
 from .files import trial_files
 from .regrades import Regrade
 from .trial import TrialFold
-from .writer import JobFiles, Report, names_a_folder, put_all
+from .writer import JobFiles, Report, names_a_folder, put_each
 
 REGRADE = "regrade.json"
 
@@ -110,7 +110,7 @@ class RegradeFiles(JobFiles):
         for trial, one in made.items():
             assert self._store is not None
             data = os.pread(self._store.fileno(), one.length, one.offset)
-            report += put_all(self._folder, trial, {REGRADE: data})
+            report += put_each(self._folder, trial, {REGRADE: data})
         return report
 
     def close(self) -> None:

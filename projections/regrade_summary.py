@@ -15,7 +15,7 @@ from .statistics import mean_of
 SCHEMA = "trialog.regrade-summary/1"
 
 
-class KnownTrial(msgspec.Struct, frozen=True, kw_only=True):
+class KnownTrial(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a regrade's summary needs to know of an execution."""
 
     task: str
@@ -50,7 +50,7 @@ class Compared(msgspec.Struct, frozen=True):
     """Trials that have a score both before and after."""
 
 
-class RegradedTrial(msgspec.Struct, frozen=True, kw_only=True):
+class RegradedTrial(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One trial of the last regrade."""
 
     trial_name: str

@@ -39,7 +39,7 @@ FLAKY = "verifier_flaky"
 """Code of the warning of a verifier that, as it was in the run, gives something else now."""
 
 
-class Graded(msgspec.Struct, frozen=True):
+class Graded(msgspec.Struct, frozen=True, gc=False):
     """What a grading came to; nulls where there was none."""
 
     reward: float | None = None
@@ -113,14 +113,16 @@ class RegradesFold:
                     self.finished.append(found)
 
 
-class Regraded(msgspec.Struct, frozen=True, kw_only=True):
-    """What one regrade made of one trial; all that a job's summary keeps of it."""
+class Regraded(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What one regrade made of one trial; all that a job's summary keeps of it.
+
+    Nothing that is each trial's own, such as a time: what is the same is kept once.
+    """
 
     regrade_id: str
     graded: Graded
     digest: str | None
     error: Text | None
-    at: str
     flaky: bool
 
 
@@ -141,10 +143,9 @@ def regraded(view: TrialView) -> tuple[Regraded, ...]:
             graded=graded_by(answer),
             digest=digest_of((v.verifier, v.digest) for v in answer.verdicts),
             error=answer.error if isinstance(answer, RegradeFailed) else None,
-            at=event.at,
             flaky=isinstance(answer, RegradeScored) and FLAKY in answer.warnings,
         )
-        for id, (event, answer) in answered(view).items()
+        for id, (_, answer) in answered(view).items()
     )
 
 

@@ -311,6 +311,11 @@ def put_all(job_folder: Path, trial: str, documents: dict[str, bytes]) -> Report
         with suppress(OSError):  # what can't be written is told file by file
             if put_folder(job_folder, trial, documents):
                 return Report(written=len(documents))
+    return put_each(job_folder, trial, documents)
+
+
+def put_each(job_folder: Path, trial: str, documents: dict[str, bytes]) -> Report:
+    """The same into a folder that is expected to be there, as it is from an execution's end on."""
     written = 0
     problems: list[Problem] = []
     for path, data in documents.items():

@@ -179,8 +179,7 @@ def _conclude(session: Session, result: RegradeResult) -> int:
     shown = session.shown(result.folder / SUMMARY)
     if terminal.json:
         terminal.data({"report": "regrade", "job": result.job, "summary": summary})
-    for line in regrade_lines(summary, shown):
-        terminal.line(line)
+    terminal.lines(regrade_lines(summary, shown))
     for problem in result.problems:
         terminal.message(f"error: {escaped(problem)}")
     counts = summary.counts

@@ -10,7 +10,7 @@ import io
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
 import msgspec
@@ -98,6 +98,14 @@ class Terminal:
             self._print(self._err, text)
         else:
             self._print(self._out, text)
+
+    def lines(self, texts: Iterable[str]) -> None:
+        """Many lines of the result; in one go, unless each is to be coloured."""
+        if _is_simple(self._err if self.json else self._out, ""):
+            self.line("\n".join(texts))
+        else:
+            for text in texts:
+                self.line(text)
 
     def message(self, text: str) -> None:
         """A line about the work, for a person."""
