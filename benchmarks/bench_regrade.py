@@ -4,9 +4,11 @@
                                        [--functions 10000] [--harbor PATH]
 
 Scripts: a job of trivial trials is regraded as a whole command, against as many bare starts of a
-sandbox (`docker run --rm IMAGE true`, `bwrap … true`), in turns, the best of each. `--harbor` names
-a Harbor program, whose `job regrade` does the same with a job of its own; it needs `docker
-compose`.
+sandbox (`docker run --rm IMAGE true`, `bwrap … true`), in turns, the best of each. On bubblewrap a
+second floor tells what isolation and the test itself cost: bare starts with a sandbox's own name
+spaces and mounts, which run the task's own test; nothing is made, recorded or removed for them.
+`--harbor` names a Harbor program, whose `job regrade` does the same with a job of its own; it needs
+`docker compose`.
 Functions: a job of environment trials is regraded, against reading its trials' events from the same
 log, trial by trial, and decoding them. A regrade's start is that of a job of one trial, and what
 comes to it is each further trial's, the job's files included. CPU seconds of all processes stand
@@ -95,15 +97,45 @@ def scripts(task: Path, sandbox: str, bare: tuple[str, ...], options: argparse.N
         run(*words, *(["--image", options.image] if sandbox == "docker" else []))
         (job,) = (path.parent for path in Path(jobs).glob("*/summary.json"))
         regrade = (TRIALOG, "regrade", str(job), "-n", str(at_once))
-        floor = ours = peer = float("inf")
+        second = isolated(task, Path(jobs) / "isolated") if sandbox == "bubblewrap" else None
+        floor = held = ours = peer = float("inf")
         for _ in range(options.rounds):
             floor = min(floor, timed(lambda: in_parallel(at_once, n, *bare)) / n)
+            if second is not None:
+                held = min(held, timed(lambda: in_parallel(at_once, n, *second)) / n)
             ours = min(ours, timed(lambda: run(*regrade)) / n)
         row(" ".join(bare[:2]) + " … true", floor, floor)
+        if second is not None:
+            row("bwrap as a sandbox has it, running the test", held, floor)
         row(f"trialog regrade on {sandbox}, the whole command", ours, floor)
+        if second is not None:
+            row("  … against the second floor", ours, held)
         if options.harbor and sandbox == "docker":
             peer = harbor(task, options)
             row("Harbor's job regrade, the whole command", peer, floor)
+
+
+def isolated(task: Path, folder: Path) -> list[str]:
+    """A bare start with the name spaces and mounts of a regrade's sandbox, and the task's test."""
+    from trialog.engine.sandbox.bubblewrap.etc import copy_etc
+    from trialog.engine.sandbox.bubblewrap.layout import PATH, Layout, home_folder
+    from trialog.engine.sandbox.protocol import Image, SandboxSpec
+    from trialog.engine.trial.folders import TrialFolders
+    from trialog.events.kinds.parts import Limits
+
+    folders = TrialFolders(folder / "scratch", workspace="/app")
+    anyio.run(folders.prepare)
+    shutil.copytree(task / "tests", folders.verifier, dirs_exist_ok=True)
+    copy_etc(folder / "etc", home_folder())
+    spec = SandboxSpec(
+        job="", trial="", log_id="", image=Image(name=None), workdir=folders.workspace,
+        limits=Limits(network=False), mounts=folders.mounts(), scratch=folders.scratch,
+    )  # fmt: skip
+    layout = Layout(spec, folder / "own", folder / "etc")
+    layout.make()
+    (layout.folders[folders.workspace] / "answer.txt").write_text("42\n")
+    options = layout.arguments({"PATH": PATH, "HOME": layout.home})
+    return ["bwrap", *options, "--", "/bin/bash", f"{folders.verifier_targets[0]}/test.sh"]
 
 
 def harbor(task: Path, options: argparse.Namespace) -> float:
