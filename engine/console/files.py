@@ -31,9 +31,15 @@ async def rebuild_job(
             return await _as_of(session, name, at, Path(request.here, out), shown=str(out))
         if check:
             return await _check(session, name)
-        folder = await folder_of(session.log, name, session.place.folder)
+        shown = session.shown(await folder_of(session.log, name, session.place.folder))
         report = await rebuild(session.log, name, session.place.folder)
-        return _tell(session, name, session.shown(folder), report)
+        code = _tell(session, name, shown, report)
+        if any(isinstance(problem.error, LogCorrupt) for problem in report.problems):
+            command = f"trialog rebuild {shlex.quote(escaped(shown))} --check"
+            session.terminal.message(
+                f"hint: what is there of them stays; `{command}` says what is wrong with the log"
+            )
+        return code
 
 
 async def _as_of(session: Session, job: str, position: int, out: Path, *, shown: str) -> int:

@@ -353,6 +353,11 @@ def test_a_check_whose_reader_goes_away(user: User, make_task: MakeTask) -> None
     ran = user.run("rebuild", folder, "--check", code=1)
     assert "ends before what JobFinished recorded: version " in ran.lines[0]
     assert "writes them again" not in ran.err
+    summary = (folder / "summary.json").read_bytes()
+    rebuilt = user.run("rebuild", folder, code=1).err
+    assert "/result.json: stream 'trial/t__" in rebuilt
+    assert rebuilt.splitlines()[-1].startswith("hint: what is there of them stays; `trialog ")
+    assert (folder / "summary.json").read_bytes() == summary
     reading, writing = os.pipe()
     os.close(reading)
     try:
