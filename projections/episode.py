@@ -140,7 +140,7 @@ class EpisodeFold:
 
     def feed(self, event_id: str, payload: Event, blobs: Mapping[str, bytes]) -> None:
         """Take one more event; `blobs` has those that `episode_blobs` names in it."""
-        if type(payload) not in _TOLD:
+        if type(payload) not in TOLD:
             return
         match payload:
             case ActionTaken():
@@ -271,11 +271,11 @@ class EpisodeFold:
         return usage
 
 
-_TOLD = frozenset({
+TOLD = frozenset({
     ActionTaken, AgentFinished, AppQueried, ArtifactsSaved, EnvironmentReset, EpisodeEnded,
     HindsightCredited, HumanReviewSubmitted, ModelCalled, StepRewarded, VerifierScored,
 })  # fmt: skip
-"""The kinds that an episode is told by."""
+"""The kinds that an episode is told by; the fold passes over all others."""
 
 
 def episode_data(

@@ -8,6 +8,7 @@ import msgspec
 from ...events.kinds import JobStarted, TrialScheduled
 from ...events.log import EventLog
 from ..job.load import load_job
+from ..job.state import JobState
 from ..trial.load import load_trial
 from ..trial.state import Stage
 
@@ -24,6 +25,11 @@ async def job_trials(log: EventLog, job: str) -> JobTrials:
     """The executions that count. Raises CommandRefused for a job that the log does not have."""
     state = await load_job(log, job)
     assert state.started is not None
+    return JobTrials(started=state.started, trials=await counting_trials(log, state))
+
+
+async def counting_trials(log: EventLog, state: JobState) -> list[TrialScheduled]:
+    """The same of a job whose state is known."""
     chosen: list[TrialScheduled] = []
     for tries in state.executions.values():
         living = [one for one in tries if one.trial not in state.abandoned]
@@ -31,7 +37,7 @@ async def job_trials(log: EventLog, job: str) -> JobTrials:
             living = await _counting(log, living) or living
         if living:
             chosen.append(living[-1])
-    return JobTrials(started=state.started, trials=chosen)
+    return chosen
 
 
 async def _counting(log: EventLog, tries: list[TrialScheduled]) -> list[TrialScheduled]:

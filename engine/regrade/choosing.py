@@ -9,7 +9,7 @@ from ...events.kinds import TrialScheduled
 from ...events.log import EventLog
 from ..errors import CommandRefused, ConfigError
 from ..job.state import JobState
-from ..labels.trials import job_trials
+from ..labels.trials import counting_trials
 
 
 async def choose_trials(
@@ -26,7 +26,7 @@ async def choose_trials(
                 if one.trial == trial:
                     return [one]
         raise CommandRefused(f"job {job} has no trial {trial!r}")
-    found = (await job_trials(log, job)).trials
+    found = await counting_trials(log, state)
     chosen = [
         one
         for one in found

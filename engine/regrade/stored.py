@@ -28,7 +28,7 @@ from ...events.kinds import (
     VerifierScored,
     WorkspaceSaved,
 )
-from ...projections.episode import EpisodeData, EpisodeFold, TaskData
+from ...projections.episode import TOLD, EpisodeData, EpisodeFold, TaskData
 from ...projections.regrades import Graded
 
 
@@ -121,9 +121,10 @@ class StoredFold:
         found.version = event.version
         if payload is None:
             return
-        if self._episode is not None and found.outcome is None:
+        kind = type(payload)
+        if kind in TOLD and self._episode is not None and found.outcome is None:
             self._episode.feed(event.id, payload, self._blobs)
-        if type(payload) in _TAKEN:
+        if kind in _TAKEN:
             _take(found, event.id, payload, self._finished)
 
     def stored(self) -> StoredTrial:
