@@ -128,10 +128,7 @@ def as_json(value: Value) -> tuple[Value, bytes]:
 
 def json_bytes(value: Any) -> bytes:
     """The JSON of a value or struct; see `as_json`."""
-    try:
-        return _encoder.encode(value)
-    except UnicodeEncodeError:
-        return _encoder.encode(storable(value))
+    return as_json(value)[1]
 
 
 def valid_text(data: bytes) -> tuple[str, bool]:
