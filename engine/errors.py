@@ -144,6 +144,12 @@ class TransferFailed(SandboxError):
         super().__init__(f"{what}: {reason}")
 
 
+class WorkTooLarge(TransferFailed):
+    """The agent left more than may be brought over; another try of the same work is no use."""
+
+    category = "work_too_large"
+
+
 class SandboxStartTimeout(SandboxError):
     """The sandbox did not come up within its deadline."""
 

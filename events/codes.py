@@ -507,6 +507,13 @@ CATEGORIES: dict[str, Category] = {
         "Read the error; `trialog resume JOB` grades the trial again.",
         "infrastructure",
     ),
+    "work_too_large": Category(
+        "The agent left more than may be brought to a verifier in a sandbox of its own, so nothing "
+        "was graded. It is not tried again by itself, for it would be so again.",
+        "If it is honest work, raise --workspace-cap-mb or declare smaller artifacts, then "
+        "`trialog resume JOB --only work_too_large`.",
+        "agent",
+    ),
     "pytest_needs_python": Category(
         "The task asks for $TRIALOG_PYTEST, and its image has no python3 that could run it.",
         "Install a root-owned python3 of 3.8 or later in the image, in /usr/bin say.",

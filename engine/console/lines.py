@@ -193,6 +193,10 @@ def unscored_lines(trials: Iterable[TrialEnded], folder: str) -> list[str]:
             then = f"mend the test; `trialog regrade {shlex.quote(folder)}` then grades it again"
             if category == "replay_differs":
                 then = _compare(folder, group[0])
+            elif category == "work_too_large":
+                why = f"the agent left too much to be graded elsewhere ({category})"
+                only = f"`trialog resume {shlex.quote(folder)} --only {category}`"
+                then = f"`trialog explain {category}`; {only} runs the agent again"
         lines.append(f"  {len(group)} unscored: {why}: {_names(group)}")
         lines.append(f"{_NEXT}{then}")
     return lines

@@ -126,6 +126,14 @@ def _finished(slot: Slot, last: Execution, trial: str, only: str | None) -> Plan
             return planned("leave", "cancelled; `trialog run --from JOB` starts anew")
         case "unscored":
             assert state.unscored is not None
+            if category == "work_too_large":
+                if chosen:
+                    return planned("run", f"unscored ({category}): {state.unscored.error}")
+                return planned(
+                    "leave",
+                    f"unscored ({category}): it would be too large again; "
+                    f"`trialog resume JOB --only {category}` runs the agent again",
+                )
             if not state.unscored.infrastructure:
                 return planned(
                     "leave",

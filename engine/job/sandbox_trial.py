@@ -24,7 +24,7 @@ from ...events.kinds import (
     TrialUnscored,
 )
 from ..agents import InstalledAgent
-from ..errors import SandboxError, SandboxGone, TransferFailed
+from ..errors import SandboxError, SandboxGone, TransferFailed, WorkTooLarge
 from ..own_log import logger
 from ..sandbox.protocol import Sandbox
 from ..tasks.environment import resolve_env
@@ -173,7 +173,8 @@ class SandboxTrial(AgentAtWork):
         """
         removed = await self._close(needed=False) or []
         if saved.lost is not None or saved.archive is None:
-            self._unscored(TransferFailed("separate verifier transfer failed", saved.lost or ""))
+            failed = WorkTooLarge if saved.too_large else TransferFailed
+            self._unscored(failed("separate verifier transfer failed", saved.lost or ""))
             return
         state, blobs = self.record.state, self.job.log.blobs
         place = Place(self.job, self.task, self.trial, apart=True)
@@ -213,7 +214,11 @@ class SandboxTrial(AgentAtWork):
 
     def _unscored(self, error: TamperUncleared | SandboxError) -> None:
         self.note(
-            TrialUnscored(error=str(error), category=error.category, infrastructure=True),
+            TrialUnscored(
+                error=str(error),
+                category=error.category,
+                infrastructure=not isinstance(error, WorkTooLarge),
+            ),
             TrialFinished(outcome="unscored"),
         )
 

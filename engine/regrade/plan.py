@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from ...events.errors import BlobAltered, BlobMissing, LogCorrupt
-from ..trial.state import lost_artifact
+from ..trial.state import lost_artifact, named
 from .stored import StoredTrial
 
 SavedBlob = Literal["there", "missing", "altered"]
@@ -87,7 +87,7 @@ def _without_workspace(trial: StoredTrial, facts: Facts) -> Refusal | None:
     if trial.artifacts is not None and trial.sandbox is not None:
         lost = lost_artifact(trial.artifacts, trial.sandbox.workspace)
         if lost is not None:
-            return Refusal("artifact_lost", f"not saved is {lost}")
+            return Refusal("artifact_lost", f"not saved is {named(lost)}")
     return None
 
 

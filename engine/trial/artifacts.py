@@ -51,7 +51,7 @@ async def save_artifacts(
         except SandboxGone:
             raise
         except (TreeTooLarge, SandboxError, OSError) as error:
-            missed = [SkippedPath(path=source, reason=why(error), failed=True)]
+            missed = [_failed(source, error)]
         skipped += missed
         warnings += [
             WarningRaised(
@@ -105,7 +105,12 @@ def _copy_logged(source: Path, destination: Path) -> list[SkippedPath]:
         return copy_out(source, ".", destination, ARTIFACTS_CAP)
     except (TreeTooLarge, OSError) as error:
         own_doing = isinstance(error, PermissionError)  # the agent may have taken the rights away
-        return [SkippedPath(path="/logs/artifacts", reason=why(error), failed=not own_doing)]
+        return [_failed("/logs/artifacts", error, failed=not own_doing)]
+
+
+def _failed(path: str, error: Exception, *, failed: bool = True) -> SkippedPath:
+    too_large = isinstance(error, TreeTooLarge)
+    return SkippedPath(path=path, reason=why(error), failed=failed, too_large=too_large)
 
 
 def _place(artifact: DeclaredArtifact, source: str, workspace: str) -> str:

@@ -22,7 +22,7 @@ from ..redact import Redactor
 from ..sandbox.protocol import Sandbox, Tree, TreeTooLarge
 from ..tasks.model import DeclaredArtifact
 from .artifacts import save_artifacts, why
-from .state import lost_artifact
+from .state import lost_artifact, named
 
 MEBIBYTE = 1024 * 1024
 _SYSTEM = re.compile(
@@ -59,6 +59,8 @@ class Saved(NamedTuple):
     """The packed workspace, below the scratch folder; null where there is none."""
     lost: str | None
     """What was there and could not be taken out, and why: nothing elsewhere can be graded by it."""
+    too_large: bool = False
+    """That is over the limit."""
 
 
 async def save_work(
@@ -68,15 +70,19 @@ async def save_work(
     events: list[TrialEvent] = []
     archive: Path | None = None
     lost: str | None = None
+    too_large = False
     with anyio.move_on_after(what.timeout) as deadline:
         saved, warnings = await save_artifacts(sandbox, what, blobs=blobs, clock=clock)
         events += [saved, *warnings]
-        lost = lost_artifact(saved, what.workspace)
+        if (artifact := lost_artifact(saved, what.workspace)) is not None:
+            lost, too_large = named(artifact), artifact.too_large
         if what.keep_workspace or what.apart:
             archive = what.scratch / "workspace.tar.zst"
             packed = await _pack_workspace(sandbox, what, archive, clock)
             if isinstance(packed, str):
-                archive, lost = None, lost or f"workspace {what.workspace}: {packed}"
+                if lost is None:
+                    lost, too_large = f"workspace {what.workspace}: {packed}", packed == _over(what)
+                archive = None
                 events.append(_not_saved(packed))
             elif what.keep_workspace:
                 events += await _keep_workspace(packed, archive, what, blobs, clock, redactor)
@@ -84,7 +90,7 @@ async def save_work(
         reason = f"saving the work took longer than {what.timeout:g} s and was given up"
         events.append(WarningRaised(code="save_timeout", message=reason))
         archive, lost = None, lost or f"workspace {what.workspace}: {reason}"
-    return Saved(events, archive, lost)
+    return Saved(events, archive, lost, too_large)
 
 
 class _Packed(NamedTuple):
@@ -122,11 +128,15 @@ async def _pack_workspace(
         case [SandboxGone() as gone]:
             raise gone
         case [TreeTooLarge()]:
-            return f"it holds more than {what.cap // MEBIBYTE} MiB (--workspace-cap-mb)"
+            return _over(what)
         case [Exception() as error]:
             return why(error)
         case _:
             raise AssertionError("packing gave nothing")
+
+
+def _over(what: Saving) -> str:
+    return f"it holds more than {what.cap // MEBIBYTE} MiB (--workspace-cap-mb)"
 
 
 async def _keep_workspace(

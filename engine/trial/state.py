@@ -54,6 +54,7 @@ from ...events.kinds import (
     WorkspaceHardened,
     WorkspaceSaved,
 )
+from ...events.kinds.parts import SkippedPath
 
 
 class Stage(IntEnum):
@@ -133,7 +134,8 @@ class TrialState(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """An artifact of its that could not be taken out of the sandbox, and why."""
         if self.artifacts is None or self.sandbox is None:
             return None
-        return lost_artifact(self.artifacts, self.sandbox.workspace)
+        lost = lost_artifact(self.artifacts, self.sandbox.workspace)
+        return None if lost is None else named(lost)
 
     @property
     def awaiting(self) -> tuple[HumanReviewRequested, ...]:
@@ -258,7 +260,7 @@ def judged_again(state: TrialState) -> TrialState:
     )
 
 
-def lost_artifact(saved: ArtifactsSaved, workspace: str) -> str | None:
+def lost_artifact(saved: ArtifactsSaved, workspace: str) -> SkippedPath | None:
     """The first file that was there, could not be taken out, and does not come with the workspace.
 
     What is missing, or a link, or no file, is the agent's own doing, and not among these.
@@ -266,8 +268,13 @@ def lost_artifact(saved: ArtifactsSaved, workspace: str) -> str | None:
     inside = workspace.rstrip("/") + "/"
     for each in saved.skipped:
         if each.failed and not f"{each.path}/".startswith(inside):
-            return f"artifact {each.path}: {each.reason}"
+            return each
     return None
+
+
+def named(lost: SkippedPath) -> str:
+    """What was lost, and why."""
+    return f"artifact {lost.path}: {lost.reason}"
 
 
 def fold(events: Iterable[TrialEvent], state: TrialState | None = None) -> TrialState:

@@ -75,6 +75,8 @@ class SkippedPath(Part, frozen=True, kw_only=True):
     """Where a symbolic link points; it was not followed."""
     failed: bool = False
     """It was there and taking it out failed: what is graded elsewhere would lack it."""
+    too_large: bool = False
+    """It failed because it is over the limit, which it would be again."""
 
 
 class Usage(Part, frozen=True, kw_only=True):

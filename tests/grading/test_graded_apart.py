@@ -104,9 +104,23 @@ async def test_an_artifact_that_is_too_large(grade: Grade) -> None:
         test="echo 1 >/logs/verifier/reward.txt",
         settings='artifacts = ["/tmp/huge"]\n',
     )
-    assert (apart.ended.outcome, apart.ended.category) == ("unscored", "transfer_failed")
+    assert (apart.ended.outcome, apart.ended.category) == ("unscored", "work_too_large")
+    assert not apart.ended.infrastructure
     assert apart.ended.error == (
         "separate verifier transfer failed: artifact /tmp/huge: more than 268435456 bytes"
+    )
+
+
+async def test_logs_that_are_too_large(grade: Grade) -> None:
+    """So do those of the agent's own, and it is not run again for it."""
+    apart = await grade(
+        mode="separate",
+        solve="truncate -s 300M /logs/artifacts/huge",
+        test="echo 1 >/logs/verifier/reward.txt",
+    )
+    assert (apart.ended.outcome, apart.ended.category) == ("unscored", "work_too_large")
+    assert apart.ended.error == (
+        "separate verifier transfer failed: artifact /logs/artifacts: more than 268435456 bytes"
     )
 
 

@@ -179,12 +179,6 @@ async def never_ends(_: FakeSandbox) -> None:
 
 FAULTS: list[tuple[str, Callable[[FakeBackend], None], str, bool]] = [
     (
-        "an artifact too large to take out",
-        lambda backend: backend.files.update({"/data/x": TreeTooLarge(7)}),
-        "artifact /data/x: more than 7 bytes",
-        False,
-    ),
-    (
         "an artifact that the sandbox can't give",
         lambda backend: backend.files.update({"/data/x": SandboxError("the answer breaks off")}),
         "artifact /data/x: the answer breaks off",
@@ -243,6 +237,34 @@ async def test_a_transfer_that_fails(
     assert backend.alive == set()
 
 
+async def test_an_artifact_over_the_limit(tmp_path: Path) -> None:
+    """It is the agent's own doing: it is not tried again within the job, nor by a resume that is
+    not told to, so that nothing is won by it."""
+    backend = FakeBackend()
+    backend.files["/data/x"] = TreeTooLarge(7)
+    async with memory_log() as log:
+        declared = 'artifacts = ["/data/x"]\n'
+        result, ended = await run(log, backend, tmp_path, declared + SEPARATE, retries=2)
+        assert (ended.outcome, ended.category) == ("unscored", "work_too_large")
+        assert not ended.infrastructure
+        assert ended.error == (
+            "separate verifier transfer failed: artifact /data/x: more than 7 bytes"
+        )
+        assert (backend.agents_run(), backend.verifiers_run()) == (1, 0)
+        made = services(log, backend, tmp_path / "jobs")
+        (planned,) = await plan_resume(made, result.job, only=None)
+        assert planned.action == "leave"
+        assert "--only work_too_large" in planned.reason
+        (chosen,) = await plan_resume(made, result.job, only="work_too_large")
+        assert chosen.action == "run"
+        backend.files["/data/x"] = b"x"
+        watched = Watched()
+        await resume_job(made, result.job, watched, only="work_too_large")
+    (again,) = watched.of(TrialEnded)
+    assert isinstance(again, TrialEnded)
+    assert (again.outcome, again.reward) == ("scored", 1.0)
+
+
 async def test_workspace_over_the_limit(tmp_path: Path) -> None:
     """A workspace that is too large to be taken out is named with the limit, and not graded."""
     backend = FakeBackend()
@@ -253,7 +275,7 @@ async def test_workspace_over_the_limit(tmp_path: Path) -> None:
     backend.on_save = too_large
     async with memory_log() as log:
         _, ended = await run(log, backend, tmp_path, SEPARATE, workspace_cap_mb=2)
-    assert ended.outcome == "unscored"
+    assert (ended.outcome, ended.category) == ("unscored", "work_too_large")
     assert ended.error == (
         "separate verifier transfer failed: workspace /app: it holds more than 2 MiB "
         "(--workspace-cap-mb)"
