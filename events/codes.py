@@ -493,9 +493,11 @@ CATEGORIES: dict[str, Category] = {
         "infrastructure",
     ),
     "reward_tampered": Category(
-        "Something the agent left in the reward's place can't be removed, so nothing was graded.",
-        "Read the tamper entries in result.json.",
-        "infrastructure",
+        "What the agent left where it could change the grade can't be removed, or not in time, so "
+        "nothing was graded; the trial is not run again by itself.",
+        "Read the error and the tamper entries in result.json; `trialog regrade JOB` grades the "
+        "saved work elsewhere, a higher save_timeout_sec gives more time.",
+        "agent",
     ),
     "verifier_digest_mismatch": Category(
         "The verifier's files are not those that the job recorded when it started.",

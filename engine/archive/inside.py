@@ -13,6 +13,12 @@ from pathlib import Path
 from ..sandbox.protocol import FileSeen
 from .walk import FILE_FLAGS, FOLDER_FLAGS
 
+MOVED = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EINVAL)
+"""What the system says of an entry that became another one between two looks at it."""
+
+LOOKS = 20
+"""How often an entry is looked at that changes its kind at the same time."""
+
 
 @contextmanager
 def parent_of(root: Path, path: str) -> Generator[tuple[int, bytes]]:
@@ -42,65 +48,108 @@ def find_paths(
 
     Symbolic links with a target that `links` says yes to are wanted as well. `skip` are paths
     inside that are passed over. `stands_for_all` says of a folder, by its place and its path
-    inside, that it is wanted or not as a file is. Raises OSError.
+    inside, that it is wanted or not as a file is. What others move or remove meanwhile is as if
+    it were not there. Raises OSError.
     """
     found: list[str] = []
+    real = os.path.realpath(top)
     waiting = [""]
     while waiting:
         here = waiting.pop()
         try:
-            listed = _listed(f"{top}{here}")
+            listed = _listed(f"{real}{here}", links is not None)
         except OSError as error:
-            if error.errno == errno.ENAMETOOLONG:  # nothing is looked for so deep
+            # Nothing is looked for so deep; the top folder is the engine's own.
+            if error.errno == errno.ENAMETOOLONG or (here and error.errno in MOVED):
                 continue
             raise
-        for name, is_folder, is_link in listed:
+        for name, is_folder, target in listed:
             path = f"{prefix}{here}/{name}"
             if path in skip:
                 continue
             whole = not is_folder or (
-                stands_for_all is not None and stands_for_all(f"{top}{here}/{name}", path)
+                stands_for_all is not None and stands_for_all(f"{real}{here}/{name}", path)
             )
-            if whole and (wanted(path) or (is_link and _leads(f"{top}{here}/{name}", links))):
+            leads = links is not None and target is not None and links(target)
+            if whole and (leads or wanted(path)):
                 found.append(path)
             if is_folder:
                 waiting.append(f"{here}/{name}")
     return found
 
 
-def _leads(link: str, links: Callable[[bytes], bool] | None) -> bool:
-    return links is not None and links(os.readlink(os.fsencode(link)))
-
-
-def _listed(folder: str) -> list[tuple[str, bool, bool]]:
-    """Names in a folder, whether each is a folder, and whether a link.
+def _listed(folder: str, links: bool) -> list[tuple[str, bool, bytes | None]]:
+    """Names in a folder, whether each is a folder, and where it leads if it is a link.
 
     One's own folder is entered whatever its mode.
     """
     try:
-        return _scanned(folder)
+        return _scanned(folder, links)
     except PermissionError:
-        mode = stat.S_IMODE(os.lstat(folder).st_mode)
-        if mode & 0o500 == 0o500:
-            raise
-        os.chmod(folder, mode | 0o700)
+        held = _held(folder, os.O_PATH)
         try:
-            return _scanned(folder)
+            mode = stat.S_IMODE(os.fstat(held).st_mode)
+            if mode & 0o500 == 0o500:
+                raise
+            os.chmod(f"/proc/self/fd/{held}", mode | 0o700)
+            try:
+                return _scanned(folder, links)
+            finally:
+                os.chmod(f"/proc/self/fd/{held}", mode)
         finally:
-            os.chmod(folder, mode)
+            os.close(held)
 
 
-def _scanned(folder: str) -> list[tuple[str, bool, bool]]:
-    with os.scandir(folder) as entries:
-        return [(e.name, e.is_dir(follow_symlinks=False), e.is_symlink()) for e in entries]
+def _scanned(folder: str, links: bool) -> list[tuple[str, bool, bytes | None]]:
+    fd = _held(folder, os.O_RDONLY)
+    try:
+        with os.scandir(fd) as entries:
+            return [
+                (
+                    each.name,
+                    each.is_dir(follow_symlinks=False),
+                    _target(fd, each.name) if links and each.is_symlink() else None,
+                )
+                for each in entries
+            ]
+    finally:
+        os.close(fd)
+
+
+def _held(folder: str, flags: int) -> int:
+    """A folder opened by its whole path, if no link led elsewhere meanwhile. Raises OSError."""
+    fd = os.open(folder, flags | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    if os.readlink(f"/proc/self/fd/{fd}") == folder:
+        return fd
+    os.close(fd)
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+
+
+def _target(folder: int, name: str) -> bytes | None:
+    try:
+        return os.readlink(os.fsencode(name), dir_fd=folder)
+    except OSError as error:
+        if error.errno in MOVED:
+            return None
+        raise
 
 
 def seen(parent: int, name: bytes, cap: int) -> FileSeen:
     """What an entry of an open folder is. Raises OSError."""
-    try:
-        mode = os.lstat(name, dir_fd=parent).st_mode
-    except FileNotFoundError:
-        return FileSeen(kind="missing")
+    looks = LOOKS
+    while True:
+        looks -= 1
+        try:
+            return _seen_once(parent, name, cap)
+        except FileNotFoundError:
+            return FileSeen(kind="missing")
+        except OSError as error:
+            if error.errno not in MOVED or not looks:
+                raise
+
+
+def _seen_once(parent: int, name: bytes, cap: int) -> FileSeen:
+    mode = os.lstat(name, dir_fd=parent).st_mode
     if stat.S_ISLNK(mode):
         return FileSeen(kind="link", data=os.readlink(name, dir_fd=parent))
     if stat.S_ISDIR(mode):

@@ -40,7 +40,7 @@ _WORDS = {"awaiting_review": "waits for people"} | {
     word: word for word in ("unscored", "errored", "cancelled")
 }
 _PHRASES = {
-    "reward_tampered": "what was left in the reward's place could not be removed",
+    "reward_tampered": "what the agent left could not be put out of the test's way",
     "engine_fault": "trialog itself failed",
     "log_unavailable": "the log could not be written",
     "judge_failed": "a judge's endpoint gave no reply",
@@ -186,6 +186,9 @@ def unscored_lines(trials: Iterable[TrialEnded], folder: str) -> list[str]:
                 then = f"`trialog resume {shlex.quote(folder)} --judge-max-cost USD` with more"
             elif category == "judge_unavailable":
                 then = f"`trialog explain {category}`; then {then}"
+        elif category == "reward_tampered":
+            why = f"{_PHRASES[category]} ({category})"
+            then = f"`trialog regrade {shlex.quote(folder)}` grades its saved work"
         else:
             why = f"the verifier itself failed ({category})"
             if category == "replay_differs":

@@ -97,6 +97,16 @@ def plan_slot(
     return _unfinished(slot, last, trial)
 
 
+_AGENTS_DOING = {
+    "work_too_large": "it would be too large again; "
+    "`trialog resume JOB --only work_too_large` runs the agent again",
+    "reward_tampered": "what the agent left would be in the way again; "
+    "`trialog regrade JOB` grades its saved work, "
+    "`trialog resume JOB --only reward_tampered` runs the agent again",
+}
+"""What an agent can bring about itself, so that it must not gain another try by it."""
+
+
 def _finished(slot: Slot, last: Execution, trial: str, only: str | None) -> PlannedSlot:
     state = last.state
 
@@ -126,14 +136,10 @@ def _finished(slot: Slot, last: Execution, trial: str, only: str | None) -> Plan
             return planned("leave", "cancelled; `trialog run --from JOB` starts anew")
         case "unscored":
             assert state.unscored is not None
-            if category == "work_too_large":
+            if category in _AGENTS_DOING:
                 if chosen:
                     return planned("run", f"unscored ({category}): {state.unscored.error}")
-                return planned(
-                    "leave",
-                    f"unscored ({category}): it would be too large again; "
-                    f"`trialog resume JOB --only {category}` runs the agent again",
-                )
+                return planned("leave", f"unscored ({category}): {_AGENTS_DOING[category]}")
             if not state.unscored.infrastructure:
                 return planned(
                     "leave",

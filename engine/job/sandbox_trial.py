@@ -213,12 +213,10 @@ class SandboxTrial(AgentAtWork):
         return [found.path for found in tampered]
 
     def _unscored(self, error: TamperUncleared | SandboxError) -> None:
+        # What an agent leaves buys it no second try.
+        machine = not isinstance(error, TamperUncleared | WorkTooLarge)
         self.note(
-            TrialUnscored(
-                error=str(error),
-                category=error.category,
-                infrastructure=not isinstance(error, WorkTooLarge),
-            ),
+            TrialUnscored(error=str(error), category=error.category, infrastructure=machine),
             TrialFinished(outcome="unscored"),
         )
 

@@ -170,7 +170,7 @@ class ScriptRegrade:
     def _failed(self, error: SandboxError | TamperUncleared) -> RegradeFailed:
         return RegradeFailed(
             regrade_id=self.context.planned.regrade_id, error=str(error),
-            category=error.category, infrastructure=True,
+            category=error.category, infrastructure=not isinstance(error, TamperUncleared),
         )  # fmt: skip
 
     def _work(self) -> SavedWork:

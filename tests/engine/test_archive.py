@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import resource
+import shutil
 import socket
 import stat
 import subprocess
@@ -15,6 +16,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -34,6 +36,7 @@ from trialog.engine.archive import (
     unpack,
 )
 from trialog.engine.archive.headers import FILE, LINK, Entry, header
+from trialog.engine.archive.inside import find_paths, parent_of, seen
 from trialog.engine.archive.removal import ROUNDS
 from trialog.engine.archive.unpack import ArchiveUnsafe
 from trialog.engine.redact import Redactor
@@ -718,3 +721,43 @@ def test_trivial_tree_is_quick(tree: Path, tmp_path: Path) -> None:
         pack_folder(tree, tmp_path / f"{number}", CAP)
         best = min(best, time.perf_counter() - begun)
     assert best < 0.005, sys.version
+
+
+def test_a_search_beside_others_that_change_what_is_searched(tmp_path: Path) -> None:
+    """A folder that becomes a link or goes away after it was listed is passed over."""
+    top, outside = tmp_path / "top", tmp_path / "outside"
+    for folder in (top / "a", top / "b", top / "c", outside):
+        folder.mkdir(parents=True)
+        (folder / "conftest.py").touch()
+    (top / "first").touch()
+
+    def wanted(path: str) -> bool:
+        if path.endswith("/first"):
+            for name in ("a", "b"):
+                shutil.rmtree(top / name)
+            (top / "a").symlink_to(outside)
+        return path.endswith("conftest.py")
+
+    assert find_paths(top, "/app", wanted, frozenset()) == ["/app/c/conftest.py"]
+    assert (outside / "conftest.py").exists()
+
+
+def test_a_link_that_is_another_thing_by_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was a link when it was listed and is none when it is read is what it is then."""
+    (tmp_path / "x").symlink_to("away")
+    real = os.readlink
+
+    def racing(path: Any, *, dir_fd: int | None = None) -> Any:
+        if dir_fd is not None:
+            os.unlink(tmp_path / "x")
+            (tmp_path / "x").mkdir()
+        return real(path, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "readlink", racing)
+    with parent_of(tmp_path, "x") as (parent, name):
+        assert seen(parent, name, 10).kind == "folder"
+    (tmp_path / "x").rmdir()
+    (tmp_path / "x").symlink_to("away")
+    assert find_paths(tmp_path, "/app", lambda _: False, frozenset(), links=lambda _: True) == []

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import msgspec
 
@@ -14,6 +13,7 @@ from ...sandbox.protocol import Sandbox
 from ..folders import TamperUncleared, tamper_found
 from .links import may_lead
 from .looking import Looking, Step
+from .races import settled
 from .steering import Rule, Surroundings, rule_of
 
 MOST_NAMED = 200
@@ -22,10 +22,6 @@ MOST_NAMED = 200
 MOST_LISTED = 1000
 """Paths that are listed as put back."""
 
-TRIES = 20
-"""How often a path is put back that a process that is kept changes at the same time."""
-
-_RACES = (errno.ENOTDIR, errno.EISDIR, errno.ENOTEMPTY, errno.EEXIST, errno.ELOOP)
 _HOOKS = (b"hook", b"pre-commit", b"commit-msg", b"post-commit", b"pre-push", b"post-checkout")
 _NAMED: dict[Rule, tuple[bytes, ...]] = {
     "conftest": (b"conftest.py",),
@@ -78,12 +74,17 @@ class Hardened(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def harden(
-    sandbox: Sandbox, where: Surroundings, texts: Iterable[bytes], blobs: BlobStore
+    sandbox: Sandbox,
+    where: Surroundings,
+    texts: Iterable[bytes],
+    blobs: BlobStore,
+    found: list[TamperFound],
 ) -> Hardened:
-    """Put back what could steer the verifier, when nothing runs in the sandbox.
+    """Put back what could steer the verifier, when nothing runs in the sandbox but what is kept.
 
-    `texts` are the verifier's files: what they name is graded, and stays. Raises TamperUncleared
-    for what can't be put back; then nothing may be graded. Raises SandboxGone.
+    `texts` are the verifier's files: what they name is graded, and stays. Findings go to `found`
+    as they are made. Raises TamperUncleared for what can't be put back; then nothing may be
+    graded. Raises SandboxGone.
     """
     changed = await sandbox.changed(
         lambda path: rule_of(path, where) is not None,
@@ -95,55 +96,63 @@ async def harden(
         return Hardened()
     kept = _kept(texts)
     looking = Looking(sandbox, where)
-    found: list[TamperFound] = []
-    removed: list[str] = []
-    done: list[str] = []
+    removed: dict[str, None] = {}
+    whole: set[str] = set()
     for path in changed:
         rule = rule_of(path, where)
-        if any(path.startswith(top + "/") for top in done):
+        if is_below(path, whole):
             continue
         try:
             step = await _settle(sandbox, looking, path, None if rule in kept else rule, removed)
         except OSError as error:
-            raise TamperUncleared(path, error.strerror or str(error), found) from error
+            raise TamperUncleared(path, error.strerror or str(error), told(found)) from error
         if step is None:
             continue
         if step.data is None:
-            done.append(step.path)
-        removed.append(step.path)
+            whole.add(step.path)
+        removed[step.path] = None
         if step.what is not None:
             sha256 = step.seen.sha256 if step.seen else None
             found.append(await tamper_found(os.fsencode(step.path), sha256, step.what, blobs))
-    if len(found) > MOST_NAMED:
-        more = TamperFound(path=found[MOST_NAMED].path, what=f"{len(found) - MOST_NAMED} more")
-        found = [*found[:MOST_NAMED], more]
-    return Hardened(found=found, removed=removed)
+    return Hardened(found=told(found), removed=list(removed))
+
+
+def told(found: list[TamperFound]) -> list[TamperFound]:
+    """The first findings one by one, and how many more there are."""
+    if len(found) <= MOST_NAMED:
+        return found
+    more = TamperFound(path=found[MOST_NAMED].path, what=f"{len(found) - MOST_NAMED} more")
+    return [*found[:MOST_NAMED], more]
+
+
+def is_below(path: str, folders: Collection[str]) -> bool:
+    """Whether a path lies in one of some folders, at a cost that does not grow with them."""
+    end = path.rfind("/")
+    while end > 0:
+        if path[:end] in folders:
+            return True
+        end = path.rfind("/", 0, end)
+    return False
 
 
 async def _settle(
-    sandbox: Sandbox, looking: Looking, path: str, rule: Rule | None, removed: list[str]
+    sandbox: Sandbox, looking: Looking, path: str, rule: Rule | None, removed: Collection[str]
 ) -> Step | None:
     """Put a path back; None where nothing had to be. Raises OSError, SandboxGone."""
-    tries = TRIES
-    while True:
-        tries -= 1
-        try:
-            step = None if rule is None else await looking.step(path, rule)
-            if step is None:
-                step = await looking.link(path)
-            if step is None or step.path in removed:
-                return None
-            if step.data is None:
-                await sandbox.put_back(step.path)
-            else:
-                await sandbox.replace(step.path, step.data)
-        except FileNotFoundError:
-            return None  # a process that is kept took it away
-        except OSError as error:
-            if error.errno not in _RACES or not tries:
-                raise
+
+    async def attempt() -> Step | None:
+        step = None if rule is None else await looking.step(path, rule)
+        if step is None:
+            step = await looking.link(path)
+        if step is None or step.path in removed:
+            return None
+        if step.data is None:
+            await sandbox.put_back(step.path)
         else:
-            return step
+            await sandbox.replace(step.path, step.data)
+        return step
+
+    return await settled(attempt)
 
 
 def _kept(texts: Iterable[bytes]) -> set[Rule]:

@@ -15,7 +15,8 @@ from ...archive.inside import find_paths, parent_of, seen
 from ...archive.removal import remove_entry
 from ...sandbox.protocol import FileSeen, Sandbox
 from ..folders import tamper_found
-from .links import end_of, may_lead
+from .links import Look, end_of, may_lead
+from .races import settled
 
 
 async def clear_logs(
@@ -38,18 +39,26 @@ async def clear_logs(
     links = await to_thread.run_sync(_all_links, folders, places)
     for target, folder in folders.items():
         for path in links[target]:
-            link = await look(path)
-            if link.kind != "link" or link.data is None:
-                continue
-            end = await end_of(path, link.data, look, places)
-            if end is not None and not any(
-                f"{place}/".startswith(f"{end.rstrip('/')}/") for place in places
-            ):
-                continue
-            await to_thread.run_sync(_remove, folder, path[len(target) :])
-            what = "a link to where the verifier's files are; taken away"
-            found.append(await tamper_found(os.fsencode(path), None, what, blobs))
+            if await settled(partial(_take_away, path, folder, path[len(target) :], look, places)):
+                what = "a link to where the verifier's files are; taken away"
+                found.append(await tamper_found(os.fsencode(path), None, what, blobs))
     return found
+
+
+async def _take_away(
+    path: str, folder: Path, rest: str, look: Look, places: Sequence[str]
+) -> bool | None:
+    """Remove a link if it leads into some places, or above them; whether it did."""
+    link = await look(path)
+    if link.kind != "link" or link.data is None:
+        return None
+    end = await end_of(path, link.data, look, places)
+    if end is not None and not any(
+        f"{place}/".startswith(f"{end.rstrip('/')}/") for place in places
+    ):
+        return None
+    await to_thread.run_sync(_remove, folder, rest)
+    return True
 
 
 def _all_links(folders: Mapping[str, Path], places: Sequence[str]) -> dict[str, list[str]]:

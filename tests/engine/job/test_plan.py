@@ -70,6 +70,7 @@ def ended(outcome: TrialEvent, finished: str) -> list[TrialEvent]:
 PASSED = ended(TrialScored(passed=True, score=1.0), "scored")
 REAL_ZERO = ended(TrialScored(passed=False, score=0.0), "scored")
 LOST = TrialUnscored(error="e", category="sandbox_lost", infrastructure=True)
+TAMPERED = TrialUnscored(error="e", category="reward_tampered", infrastructure=False)
 BROKEN = TrialUnscored(error="e", category="verifier_failed", infrastructure=False)
 CRASH = TrialErrored(error="e", category="model_error")
 REFUSED = TrialErrored(error="e", category="limits_refused")
@@ -96,6 +97,7 @@ NO_IMAGE = TrialErrored(error="e", category="image_unavailable")
         (ended(LOST, "unscored"), "grade", False, "graded again"),
         ([*AGENT_PHASE, LOST, TrialFinished(outcome="unscored")], "run", False, "not saved"),
         (ended(BROKEN, "unscored"), "leave", False, "trialog regrade JOB"),
+        (ended(TAMPERED, "unscored"), "leave", False, "would be in the way again"),
         ([STARTED, CRASH, TrialFinished(outcome="errored")], "leave", False, "--only errored"),
         ([STARTED, REFUSED, TrialFinished(outcome="errored")], "leave", False, "limits_refused"),
         ([STARTED, NO_IMAGE, TrialFinished(outcome="errored")], "run", False, "no work to grade"),
