@@ -33,18 +33,24 @@ class ChainCheck:
                 raise LogCorrupt(
                     self._place(version), f"this event is missing; the next is {event.version}"
                 )
-            found = event_hash(
-                self._hash,
-                stream=self._stream,
-                version=version,
-                kind=event.kind,
-                schema=event.schema,
-                id=event.id,
-                at=event.at,
-                causation=event.causation,
-                ignorable=event.ignorable,
-                data=event.data,
-            )
+            try:
+                found = event_hash(
+                    self._hash,
+                    stream=self._stream,
+                    version=version,
+                    kind=event.kind,
+                    schema=event.schema,
+                    id=event.id,
+                    at=event.at,
+                    causation=event.causation,
+                    ignorable=event.ignorable,
+                    data=event.data,
+                )
+            except UnicodeEncodeError as error:
+                raise LogCorrupt(
+                    self._place(version),
+                    f"position {event.position}: the log was changed here: data is not UTF-8",
+                ) from error
             if found != event.hash:
                 raise LogCorrupt(
                     self._place(version),
@@ -69,7 +75,7 @@ def named_blobs(data: str) -> Iterator[BlobRef]:
         return
     try:
         value: Any = msgspec.json.decode(data)
-    except (msgspec.MsgspecError, RecursionError):
+    except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
         return
     waiting: list[Any] = [value]
     while waiting:

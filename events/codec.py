@@ -62,8 +62,8 @@ def decode(recorded: RecordedEvent) -> Event:
             payload = _decoder().decode(recorded.data)
         else:
             payload = msgspec.convert(_lifted(recorded, kind), Event)
-    except (msgspec.MsgspecError, RecursionError) as error:
-        raise LogCorrupt(_where(recorded), f"data is no {recorded.kind}: {error}") from error
+    except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError) as error:
+        raise _unreadable(recorded, error) from error
     found = type(payload).__name__
     if found != recorded.kind:
         raise LogCorrupt(
@@ -106,8 +106,8 @@ def decode_as(recorded: RecordedEvent, shape: type[Shape]) -> Shape:
         if recorded.schema == kind.schema:
             return cast("Shape", _shape_decoder(shape).decode(recorded.data))
         return msgspec.convert(_lifted(recorded, kind), shape)
-    except (msgspec.MsgspecError, RecursionError) as error:
-        raise LogCorrupt(_where(recorded), f"data is no {recorded.kind}: {error}") from error
+    except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError) as error:
+        raise _unreadable(recorded, error) from error
 
 
 def _lifted(recorded: RecordedEvent, kind: type[Payload]) -> Fields:
@@ -119,6 +119,13 @@ def _lifted(recorded: RecordedEvent, kind: type[Payload]) -> Fields:
             raise _unknown(recorded)
         fields = upcast(fields)
     return fields
+
+
+def _unreadable(recorded: RecordedEvent, error: Exception) -> LogCorrupt:
+    """What data can't be read as, and why."""
+    if isinstance(error, UnicodeEncodeError):  # so a reader gives bytes that are no text
+        return LogCorrupt(_where(recorded), "data is not UTF-8; the log was changed here")
+    return LogCorrupt(_where(recorded), f"data is no {recorded.kind}: {error}")
 
 
 def _where(recorded: RecordedEvent) -> str:

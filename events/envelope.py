@@ -44,6 +44,7 @@ class RecordedEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     causation: str | None
     ignorable: bool
     data: str
+    """Bytes that are not UTF-8, which only damage leaves, are lone surrogates in it."""
     hash: bytes
     """SHA-256, 32 bytes; chained over the stream."""
 

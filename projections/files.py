@@ -182,15 +182,17 @@ def no_job_files(reason: Exception) -> Files:
     return Files(problems=[Problem(path, reason) for path in paths])
 
 
-def job_files(fold: SummaryFold) -> Files:
-    """A job's own files."""
+def job_files(fold: SummaryFold, *, readable: bool = False) -> Files:
+    """A job's own files. With `readable`, of the executions that can be read, for a person who is
+    told of the others; without, such a one keeps them all from being made."""
     documents: dict[str, bytes] = {}
     problems: list[Problem] = []
+    blocked = fold.blocked_in_job if readable else fold.blocked
     for kind in JOB_DOCUMENTS:
         if kind.of_regrades and not fold.regrades.finished:
             continue
-        if fold.blocked is not None:
-            problems.append(Problem(kind.path, fold.blocked))
+        if blocked is not None:
+            problems.append(Problem(kind.path, blocked))
         elif (rendered := kind.render(fold)) is not None:
             documents[kind.path] = rendered
     return Files(documents=documents, problems=problems)

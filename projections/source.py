@@ -203,8 +203,9 @@ class JobSource:
         if self._verify and self._broken is None:  # else what JobFinished says can't be believed
             self._heads.check(trial, events)
 
-    async def summary(self, under_way: Container[str] = ()) -> Files:
-        """The job's own files, from everything that the log has now.
+    async def summary(self, under_way: Container[str] = (), *, readable: bool = False) -> Files:
+        """The job's own files, from everything that the log has now; for `readable` see
+        `job_files`.
 
         What is new of trials `under_way` is left for when they end, so that a summary in between
         costs nothing for them.
@@ -215,7 +216,7 @@ class JobSource:
                 await self._catch_up(trial)
         if self._broken is not None:
             return no_job_files(self._broken)
-        return await to_thread.run_sync(job_files, self._summary)
+        return await to_thread.run_sync(partial(job_files, self._summary, readable=readable))
 
     async def _read_job(self) -> None:
         """Take in what is new in the job's own stream, each event once, whoever else does."""

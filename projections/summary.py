@@ -153,6 +153,11 @@ class SummaryFold:
         """The event that the summary can't be read past."""
         return self._blocked or self._executions.blocked
 
+    @property
+    def blocked_in_job(self) -> LogCorrupt | None:
+        """The same, where it is one of the job's own."""
+        return self._blocked
+
     def feed(self, events: Iterable[RecordedEvent]) -> None:
         """Take in more of the job's own stream, in order."""
         for event in events:

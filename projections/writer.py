@@ -156,6 +156,15 @@ class JobFiles:
             files = await self._source.summary(under_way)
             return await write(self._log.blobs, self._folder, "", files)
 
+    async def readable_summary(self) -> bytes:
+        """summary.json as it would be without the executions that can't be read, for a person who
+        is told of them; it is not written. Raises LogCorrupt where the job's own events can't be.
+        """
+        files = await self._source.summary(readable=True)
+        for problem in files.problems:
+            raise problem.error
+        return files.documents["summary.json"]
+
     async def trials(self) -> Collection[str]:
         """Every execution that was scheduled."""
         return await self._source.trials()

@@ -16,6 +16,7 @@ from .session import Session
 from .table import figure_lines
 from .tally import kept_lines
 from .text import escaped, percent, plural
+from .unreadable import tell_unreadable
 from .watch import JobWatch
 
 __all__ = ("conclude", "exit_code_of")
@@ -57,10 +58,11 @@ async def conclude(
 ) -> int:
     """Print the job's end; gives the exit code."""
     terminal, summary = session.terminal, result.summary
-    tally = watch.tally
+    tally, rows = watch.tally, None
     if resumed:  # trials of earlier runs count too
         kept = await kept_trials(session.place.folder)
-        tally = (await read_job(session.log, result.job, kept=kept)).tally
+        rows = await read_job(session.log, result.job, kept=kept)
+        tally = rows.tally
     folder = session.shown(result.folder)
     for line in warning_lines(_not_said(watch)):
         terminal.message(line)
@@ -82,4 +84,6 @@ async def conclude(
     if fail_under is not None and _under(summary, fail_under):
         rate = percent(summary["pass_rate"]["value"])
         terminal.message(f"error: the pass rate {rate} is under {percent(fail_under)}")
+    if rows is not None:
+        code = max(code, tell_unreadable(session, rows, folder))
     return code

@@ -89,6 +89,6 @@ def event_document(event: RecordedEvent) -> dict[str, Any]:
         "at": event.at,
         "causation": event.causation,
         "ignorable": event.ignorable,
-        "data": msgspec.Raw(event.data.encode()),
+        "data": msgspec.Raw(event.data.encode(errors="replace")),
         "hash": event.hash.hex(),
     }

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from ...events.codec import decode_known, decode_or_none
+from ...events.errors import LogCorrupt
 from ...events.kinds import (
     AgentFinished,
     JobCancelled,
@@ -35,6 +36,7 @@ from .text import text_of
 __all__ = (
     "JobRows",
     "OpenTrial",
+    "UnreadableTrial",
     "cancel_reason",
     "hook_failures",
     "read_job",
@@ -57,6 +59,18 @@ class OpenTrial(msgspec.Struct, frozen=True):
     """For a person."""
 
 
+class UnreadableTrial(msgspec.Struct, frozen=True):
+    """An execution whose record is damaged, or of a later release."""
+
+    trial: str
+    task: str
+    agent: str
+    model: str | None
+    parameters: dict[str, Any]
+    attempt: int
+    error: str
+
+
 class JobRows(NamedTuple):
     """The executions of a job: what counts of each slot, in the order of tasks and agents."""
 
@@ -66,6 +80,8 @@ class JobRows(NamedTuple):
     superseded: list[str]
     """Earlier executions of their slots, and those that were given up."""
     tally: Tally
+    unreadable: list[UnreadableTrial]
+    """Executions whose records can't be read to their ends, whatever became of their slots."""
 
 
 async def view_of(log: EventLog, trial: str) -> TrialView | None:
@@ -77,12 +93,15 @@ async def view_of(log: EventLog, trial: str) -> TrialView | None:
 
 async def summary_of(log: EventLog, job: str) -> dict[str, Any]:
     """The content of the job's summary.json as of now. Raises what keeps it from being read."""
-    return (await summaries_of(log, job))[0]
+    return (await summaries_of(log, job, readable=False))[0]
 
 
-async def summaries_of(log: EventLog, job: str) -> tuple[dict[str, Any], RegradeSummary | None]:
-    """The same, and the content of regrade-summary.json where there is one."""
-    files = await JobSource(log, job).summary()
+async def summaries_of(
+    log: EventLog, job: str, *, readable: bool = True
+) -> tuple[dict[str, Any], RegradeSummary | None]:
+    """The same, and the content of regrade-summary.json where there is one. With `readable`, both
+    without the executions that can't be read."""
+    files = await JobSource(log, job).summary(readable=readable)
     for problem in files.problems:
         raise problem.error
     found: dict[str, Any] = msgspec.json.decode(files.documents["summary.json"])
@@ -119,6 +138,7 @@ async def read_job(log: EventLog, job: str, *, kept: Collection[str] = ()) -> Jo
                 pass
     ended: list[tuple[Slot, TrialEnded]] = []
     unfinished: list[tuple[Slot, OpenTrial]] = []
+    unreadable: list[tuple[Slot, UnreadableTrial]] = []
     superseded: list[str] = []
     tally = Tally()
     regrades = [one.id for one in by_weight(await finished_regrades(log, job))]
@@ -126,23 +146,28 @@ async def read_job(log: EventLog, job: str, *, kept: Collection[str] = ()) -> Jo
         counts: TrialEnded | None = None
         for scheduled in tries:
             newest, slot = scheduled is tries[-1], scheduled.slot
-            view = await view_of(log, scheduled.trial)
+            view, corrupt = await _read(log, scheduled.trial)
+            if corrupt is not None:
+                unreadable.append((slot, UnreadableTrial(*_of_slot(scheduled), str(corrupt))))
             if view is not None and view.finish is not None:
                 if counts is not None:
                     superseded.append(counts.trial)
                 counts = row_of(view, kept=scheduled.trial in kept, regrades=regrades)
+            elif corrupt is not None:
+                continue
             elif newest and scheduled.trial not in abandoned:
                 waits = view is not None and view.awaiting_review
                 if waits and counts is not None:  # the review will be what counts
                     superseded.append(counts.trial)
                     counts = None
-                unfinished.append((slot, _open(scheduled, waits)))
+                unfinished.append((slot, OpenTrial(*_of_slot(scheduled), waits)))
             else:
                 superseded.append(scheduled.trial)
         if counts is not None:
             ended.append((tries[-1].slot, counts))
     ended.sort(key=lambda pair: _order(pair[0]))
     unfinished.sort(key=lambda pair: _order(pair[0]))
+    unreadable.sort(key=lambda pair: _order(pair[0]))
     for _, row in ended:
         tally.take(row)
     return JobRows(
@@ -150,20 +175,25 @@ async def read_job(log: EventLog, job: str, *, kept: Collection[str] = ()) -> Jo
         open=[row for _, row in unfinished],
         superseded=superseded,
         tally=tally,
+        unreadable=[row for _, row in unreadable],
     )
 
 
-def _open(scheduled: TrialScheduled, waits: bool) -> OpenTrial:
+async def _read(log: EventLog, trial: str) -> tuple[TrialView | None, LogCorrupt | None]:
+    """What the log says of a trial, and what it can't be read past."""
+    fold = TrialFold(keep=False)
+    try:
+        fold.feed(await read_trial(log, trial))
+    except LogCorrupt as corrupt:
+        return None, corrupt
+    return fold.record(), fold.blocked
+
+
+def _of_slot(scheduled: TrialScheduled) -> tuple[str, str, str, str | None, dict[str, Any], int]:
+    """A trial's name and its slot, as the fields of its row begin."""
     slot = scheduled.slot
-    return OpenTrial(
-        scheduled.trial,
-        slot.task,
-        slot.agent,
-        slot.model,
-        unescape(slot.parameters),
-        slot.attempt,
-        waits,
-    )
+    given: dict[str, Any] = unescape(slot.parameters)
+    return scheduled.trial, slot.task, slot.agent, slot.model, given, slot.attempt
 
 
 def _order(slot: Slot) -> tuple[str, str, str, str, int]:

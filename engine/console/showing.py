@@ -21,14 +21,15 @@ from ..location import job_folder, job_started
 from ..regrade.progress import all_regrades
 from .failure import EXIT_FAILED, EXIT_OK
 from .kept import kept_trials
-from .lines import labels, summary_lines, trial_line, warning_lines
+from .lines import REASON_WIDTH, labels, summary_lines, trial_line, warning_lines
 from .regrade_lines import counts_line
 from .rows import JobRows, cancel_reason, read_job, summaries_of, summary_of
 from .session import Request, Session, opened
 from .showing_trial import show_trial
 from .table import aligned, figure_lines
 from .tally import kept_lines
-from .text import duration, escaped, number, percent, plural
+from .text import duration, escaped, number, percent, plural, telling
+from .unreadable import tell_unreadable
 
 __all__ = ("list_jobs", "show_thing")
 
@@ -37,11 +38,14 @@ async def show_thing(request: Request, thing: str) -> int:
     """``trialog show``: a job if there is one of that name, else a trial."""
     async with opened(request, thing) as session:
         name, is_job = await session.job_or_trial(thing)
-        await (_show_job if is_job else show_trial)(session, name)
-    return 0
+        if is_job:
+            return await _show_job(session, name)
+        await show_trial(session, name)
+    return EXIT_OK
 
 
-async def _show_job(session: Session, job: str) -> None:
+async def _show_job(session: Session, job: str) -> int:
+    """Gives the exit code: not 0 where a trial can't be read."""
     terminal, log = session.terminal, session.log
     started = await job_started(log, job)
     summary, regraded = await summaries_of(log, job)
@@ -63,9 +67,10 @@ async def _show_job(session: Session, job: str) -> None:
                 "trials": msgspec.to_builtins(rows.ended),
                 "open": [trial.trial for trial in rows.open],
                 "superseded": rows.superseded,
+                "unreadable": msgspec.to_builtins(rows.unreadable),
             }
         )
-        return
+        return tell_unreadable(session, rows, str(folder))
     config, shown = unescape(started.config), session.shown(folder)
     for line in _head(job, started, state, shown, await cancel_reason(log, job)):
         terminal.line(line)
@@ -88,6 +93,7 @@ async def _show_job(session: Session, job: str) -> None:
     )
     terminal.line(f"Job folder: {escaped(shown)}{missing}")
     terminal.line(f"Log: {escaped(session.shown(session.place.path))}")
+    return tell_unreadable(session, rows, shown)
 
 
 async def _how(session: Session, job: str, state: str, folder: str) -> str:
@@ -147,6 +153,10 @@ def _trials(rows: JobRows, config: Mapping[str, Any]) -> Iterator[str]:
         several = labels(one, config)
         named = f"{several} {one.trial}" if several else one.trial
         yield f"[{'WAIT' if one.waits else '....'}] {escaped(one.task)} ({why}) {escaped(named)}"
+    for lost in rows.unreadable:
+        named = " ".join(filter(None, (labels(lost, config), escaped(lost.trial))))
+        why = telling(lost.error, REASON_WIDTH)
+        yield f"[????] {escaped(lost.task)} (can't be read: {why}) {named}"
     if rows.superseded:
         yield f"{plural(len(rows.superseded), 'earlier execution')} superseded or given up"
 

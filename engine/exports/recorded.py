@@ -36,5 +36,6 @@ def _line(event: RecordedEvent) -> EventLine:
     return EventLine(
         position=event.position, stream=event.stream, version=event.version, kind=event.kind,
         schema=event.schema, id=event.id, at=event.at, causation=event.causation,
-        ignorable=event.ignorable, data=msgspec.Raw(event.data.encode()), hash=event.hash.hex(),
+        ignorable=event.ignorable, data=msgspec.Raw(event.data.encode(errors="replace")),
+        hash=event.hash.hex(),
     )  # fmt: skip

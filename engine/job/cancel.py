@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import getpass
 import os
+from contextlib import suppress
 
 import anyio
 
+from ...events.errors import LogCorrupt
 from ...events.kinds import JobCancelled
 from ...projections.writer import JobFiles
 from ..errors import JobLocked
@@ -67,8 +69,9 @@ async def _unfinished(services: Services, job: str) -> list[str]:
     for name in names:
         if name in state.abandoned:
             continue
-        if (await load_trial(services.log, name)).stage is not Stage.FINISHED:
-            found.append(name)
+        with suppress(LogCorrupt):  # what can't be read is left alone
+            if (await load_trial(services.log, name)).stage is not Stage.FINISHED:
+                found.append(name)
     return found
 
 

@@ -8,13 +8,14 @@ from typing import cast
 import msgspec
 
 from ...events.codec import decode_or_none
-from ...events.errors import BlobAltered
+from ...events.errors import BlobAltered, LogCorrupt
 from ...events.kinds import JobEvent, TrialScheduled
 from ...events.log import EventLog
 from ...events.pages import each_event
 from ..errors import CommandRefused
 from ..trial.load import load_trial
 from ..trial.record import stream_of as trial_stream
+from ..trial.state import TrialState
 from ..trial.work import find_saved_work
 from . import state as job_state
 from .config import config_of
@@ -40,8 +41,12 @@ async def load_job(log: EventLog, job: str) -> JobState:
 async def load_execution(
     log: EventLog, job: JobState, scheduled: TrialScheduled, asking: list[str]
 ) -> Execution:
-    """One try at a slot, as the log has it."""
-    state = await load_trial(log, scheduled.trial)
+    """One try at a slot, as the log has it; one that can't be read says so."""
+    unreadable = None
+    try:
+        state = await load_trial(log, scheduled.trial)
+    except LogCorrupt as corrupt:
+        state, unreadable = TrialState(), str(corrupt)
     saved = state.workspace
     return Execution(
         scheduled=scheduled,
@@ -49,6 +54,7 @@ async def load_execution(
         abandoned=scheduled.trial in job.abandoned,
         pruned=saved is not None and saved.archive.blob in job.pruned,
         asking=asking,
+        unreadable=unreadable,
     )
 
 

@@ -27,6 +27,8 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What of its saved work can't be had any more."""
     asking: list[str] = []
     """Verifiers of its task whose checks may ask the apps."""
+    unreadable: str | None = None
+    """Why the log can't give its record; then nothing is known of its state."""
 
 
 class PlannedSlot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -41,6 +43,8 @@ class PlannedSlot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The execution that the reason speaks of."""
     same_stream: bool = False
     """`finish` and `grade` go on in that execution; else a new one is made."""
+    unreadable: bool = False
+    """Its record is damaged, or of a later release."""
 
 
 def forget(execution: Execution) -> Execution:
@@ -82,6 +86,12 @@ def plan_slot(
         return PlannedSlot(slot=slot, action="run", reason=why)
     last = living[-1]
     trial = last.scheduled.trial
+    if (unreadable := _unreadable(living)) is not None:
+        # Not absent: what it came to may stand there, and an agent's work is not done twice for it.
+        return PlannedSlot(
+            slot=slot, action="leave", trial=unreadable.scheduled.trial, unreadable=True,
+            reason=f"its record can't be read: {unreadable.unreadable}",
+        )  # fmt: skip
     if last.state.stage is Stage.FINISHED:
         return _finished(slot, last, trial, only)
     if only is not None:
@@ -105,6 +115,14 @@ _AGENTS_DOING = {
     "`trialog resume JOB --only reward_tampered` runs the agent again",
 }
 """What an agent can bring about itself, so that it must not gain another try by it."""
+
+
+def _unreadable(living: Sequence[Execution]) -> Execution | None:
+    """The execution that would decide and can't be read: the last, or the one that it follows."""
+    last = living[-1]
+    if last.unreadable is None and last.state.stage is Stage.NEW and len(living) > 1:
+        last = living[-2]
+    return None if last.unreadable is None else last
 
 
 def _finished(slot: Slot, last: Execution, trial: str, only: str | None) -> PlannedSlot:

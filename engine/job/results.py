@@ -22,7 +22,8 @@ class JobResult(msgspec.Struct, frozen=True, kw_only=True):
     job: str
     folder: Path
     summary: dict[str, Any]
-    """The content of summary.json; empty when it could not be written."""
+    """The content of summary.json; empty when it could not be written, and without the trials that
+    can't be read where there are some."""
     interrupted: bool
 
 
@@ -61,7 +62,8 @@ async def write_given_up(files: JobFiles, trial: str, watch: Watcher) -> None:
 
 
 async def write_summary(files: JobFiles, folder: Path, watch: Watcher) -> dict[str, Any]:
-    """Write summary.json; its content."""
+    """Write summary.json; its content. Where executions can't be read, it is not written, and this
+    is what the others came to."""
     try:
         report = await files.write_summary()
     except FilesUnwritable as error:
@@ -69,8 +71,10 @@ async def write_summary(files: JobFiles, folder: Path, watch: Watcher) -> dict[s
         return {}
     for problem in report.problems:
         watch(Notice(level="error", message=str(problem)))
-    return await to_thread.run_sync(_read, folder / "summary.json")
+    if report.problems:  # what is there is of an earlier day, if anything is
+        return _decoded(await files.readable_summary())
+    return _decoded(await to_thread.run_sync((folder / "summary.json").read_bytes))
 
 
-def _read(path: Path) -> dict[str, Any]:
-    return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+def _decoded(data: bytes) -> dict[str, Any]:
+    return msgspec.json.decode(data, type=dict[str, Any])

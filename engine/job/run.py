@@ -156,6 +156,10 @@ async def resume_job(
         scripted = any(task.layout != "project" for task in state.started.tasks)
         agents = await open_agents(state.started, config, log.blobs) if scripted else {}
         planned = await plan(log, state, only)
+        for slot in planned.slots:
+            if slot.unreadable:
+                message = f"trial {slot.trial} is left alone: {slot.reason}"
+                watch(Notice(level="error", message=message))
         replays = None
         if config.replay_models is not None:
             replays = await find_replayed(log, config, [t.task for t in state.started.tasks])

@@ -58,7 +58,8 @@ class RegradeResult(msgspec.Struct, frozen=True, kw_only=True):
     regrade_id: str
     folder: Path
     summary: bytes
-    """The content of regrade-summary.json."""
+    """The content of regrade-summary.json; without the trials that can't be read, if there are
+    some, where it is not written."""
     problems: list[str] = []
     """Files that could not be written; they can be rebuilt."""
 
@@ -299,15 +300,19 @@ class Running:
     async def _write_files(self, files: RegradeFiles) -> RegradeResult:
         log = self.services.log
         problems: list[str] = []
+        summary: bytes | None = None
         try:
             report = await files.write_regrades(self.planned.trials)
             problems += map(str, report.problems)
             report = await files.write_summary()
             problems += map(str, report.problems)
-            summary = await to_thread.run_sync((self.folder / SUMMARY).read_bytes)
+            if not report.problems:
+                summary = await to_thread.run_sync((self.folder / SUMMARY).read_bytes)
         except (FilesUnwritable, OSError) as error:
             problems.append(said(error))
-            summary = (await JobSource(log, self.job).summary()).documents[SUMMARY]
+        if summary is None:
+            found = await JobSource(log, self.job).summary(readable=True)
+            summary = found.documents[SUMMARY]
         return RegradeResult(
             job=self.job,
             regrade_id=self.planned.regrade_id,

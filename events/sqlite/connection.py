@@ -61,6 +61,16 @@ def is_busy(error: BaseException) -> TypeGuard[sqlite3.OperationalError]:
     )
 
 
+def is_no_text(error: sqlite3.Error) -> bool:
+    """Whether a stored text is not UTF-8; Python's module has no number for it."""
+    return isinstance(error, sqlite3.OperationalError) and "decode to UTF-8" in str(error)
+
+
+def as_stored(raw: bytes) -> str:
+    """A stored text; of bytes that are not UTF-8 each is a lone surrogate, so that none is lost."""
+    return raw.decode(errors="surrogateescape")
+
+
 def translated(error: sqlite3.Error, path: Path) -> LogError:
     """An SQLite error as one of the log's."""
     code = code_of(error, path)

@@ -18,8 +18,8 @@ import anyio.to_thread
 from ..envelope import Head, RecordedEvent
 from ..errors import LogUnavailable
 from ..hashing import first_previous
-from .connection import open_reader, translated
-from .rows import StreamNames
+from .connection import as_stored, is_no_text, open_reader, translated
+from .rows import StreamNames, checked_name
 from .sql import QUERY
 
 P = ParamSpec("P")
@@ -73,10 +73,17 @@ class Readers:
     ) -> T:
         db = self._idle.pop() if self._idle else open_reader(self._path)
         try:
+            try:
+                return function(db, *args, **kwargs)
+            except sqlite3.OperationalError as error:
+                if not is_no_text(error):
+                    raise
+            db.text_factory = as_stored
             return function(db, *args, **kwargs)
         except sqlite3.Error as error:
             raise translated(error, self._path) from error
         finally:
+            db.text_factory = str
             self._idle.append(db)
 
     def _close_idle(self) -> None:
@@ -137,7 +144,8 @@ class Readers:
 
     def streams(self, db: sqlite3.Connection, prefix: str) -> list[str]:
         """Names of streams."""
-        return [row[0] for row in db.execute(QUERY["stream_names"], {"prefix": prefix})]
+        rows = db.execute(QUERY["stream_names"], {"prefix": prefix})
+        return [checked_name(row[0]) for row in rows]
 
 
 async def all_events(

@@ -10,6 +10,8 @@ from typing import Any, TypeAlias
 
 from ..drafts import Draft, Tail, chain
 from ..envelope import Appended, RecordedEvent
+from ..errors import LogCorrupt
+from ..values import without_surrogates
 from .sql import QUERY
 
 MOST_ROWS = 512
@@ -42,7 +44,7 @@ class StreamNames:
                 found = db.execute(QUERY["stream_name"], (number,)).fetchone()
                 if len(names) >= NAMES:
                     names.clear()
-                name = names[number] = found[0]
+                name = names[number] = checked_name(found[0])
             events.append(
                 RecordedEvent(
                     position=row[0],
@@ -58,7 +60,31 @@ class StreamNames:
                     hash=row[10],
                 )
             )
+        if db.text_factory is not str:  # there is a text that is not UTF-8
+            for event in events:
+                _check_texts(event)
         return events
+
+
+def _check_texts(event: RecordedEvent) -> None:
+    """Raise LogCorrupt for texts that are not UTF-8, but of `data`, which its readers check."""
+    for name in ("kind", "id", "at", "causation"):
+        if not _is_utf8(getattr(event, name) or ""):
+            raise LogCorrupt(
+                f"stream {event.stream!r} version {event.version}",
+                f"position {event.position}: the log was changed here: {name} is not UTF-8",
+            )
+
+
+def checked_name(stream: str) -> str:
+    """A stream's name. Raises LogCorrupt for one that is not UTF-8."""
+    if not _is_utf8(stream):
+        raise LogCorrupt(f"stream {stream!r}", "the log was changed here: its name is not UTF-8")
+    return stream
+
+
+def _is_utf8(text: str) -> bool:
+    return without_surrogates(text)[1] is None
 
 
 @dataclass(slots=True)

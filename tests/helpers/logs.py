@@ -47,6 +47,19 @@ def check_chain(events: list[RecordedEvent]) -> None:
         heads[e.stream] = (e.version, e.at, e.hash)
 
 
+def alter(path: Path, stream: str, version: int, change: str) -> None:
+    """Change a stored event behind the log's back: `change` is SQL, as ``data = '{bad'``."""
+    with sqlite3.connect(path) as db:
+        db.execute("DROP TRIGGER IF EXISTS events_are_never_changed")
+        done = db.execute(
+            f"UPDATE events SET {change} WHERE version = ? AND stream = "
+            "(SELECT id FROM streams WHERE name = ?)",
+            (version, stream),
+        )
+        assert done.rowcount == 1
+    db.close()
+
+
 def append_future(path: Path, stream: str, *, ignorable: bool = False) -> None:
     """Append an event of a later release's kind to a log, with a true hash. It blocks."""
     with sqlite3.connect(path) as db:
