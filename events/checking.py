@@ -19,6 +19,7 @@ class ChainCheck:
     def __init__(self, stream: str) -> None:
         self._stream = stream
         self._hash = first_previous(stream)
+        self._position = 0
         self.version = 0
         """Of the last event that fits."""
 
@@ -57,7 +58,13 @@ class ChainCheck:
                     f"position {event.position}: the log was changed here: the stored hash is not "
                     "that of this event after the one before it",
                 )
-            self.version, self._hash = version, found
+            if event.position <= self._position:  # no part of the hash
+                raise LogCorrupt(
+                    self._place(version),
+                    f"position {event.position}: the log was changed here: positions begin at 1 "
+                    f"and rise, and that of the event before it is {self._position or 'none'}",
+                )
+            self.version, self._hash, self._position = version, found, event.position
 
     def _place(self, version: int) -> str:
         return f"stream {self._stream!r} version {version}"

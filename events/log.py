@@ -47,7 +47,8 @@ class BlobStore(Protocol):
         ...
 
     async def check(self, ref: BlobRef) -> None:
-        """Compare the bytes with their name, in pieces; raises BlobMissing or BlobAltered."""
+        """Compare the bytes with their name, in pieces; raises BlobMissing or BlobAltered, and
+        LogCorrupt where the store has another size for them."""
         ...
 
     async def has(self, ref: BlobRef) -> bool:

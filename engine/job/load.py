@@ -79,7 +79,7 @@ async def _lost_work(log: EventLog, trial: str | None) -> str | None:
         if altered:
             try:
                 await log.blobs.check(ref)
-            except BlobAltered:
+            except (BlobAltered, LogCorrupt):
                 return f"blob {ref.blob} of its saved work was altered"
     return None
 

@@ -13,7 +13,7 @@ import anyio
 import anyio.to_thread
 
 from ..blobs import CHUNK, FILE_LIMIT, BlobFolder, Spool, checked, digest_of, write_new
-from ..errors import BlobMissing
+from ..errors import BlobMissing, LogCorrupt
 from ..values import BlobRef, blob_ref
 from .reader import Readers
 from .sql import QUERY
@@ -123,8 +123,16 @@ class SqliteBlobs:
             raise self._missing(ref)
 
     def _check_bytes(self, db: sqlite3.Connection, ref: BlobRef) -> None:
-        if self._small(db, ref) is None and not self._folder.copy(ref, None):
-            raise self._missing(ref)
+        if self._small(db, ref) is None:
+            if not self._folder.copy(ref, None):
+                raise self._missing(ref)
+            return
+        stored, found = db.execute(QUERY["blob_size"], (digest_of(ref),)).fetchone()
+        if stored != found:
+            raise LogCorrupt(
+                f"blob {ref.blob} in {self._path}",
+                f"its size was changed: it says {stored} bytes, and there are {found}",
+            )
 
     def _has(self, db: sqlite3.Connection, ref: BlobRef) -> bool:
         found = db.execute(QUERY["has_blob"], (digest_of(ref),)).fetchone()

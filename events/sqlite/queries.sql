@@ -103,5 +103,8 @@ INSERT OR IGNORE INTO blobs (digest, size, data) VALUES (?, ?, ?)
 -- blob --
 SELECT data FROM blobs WHERE digest = ?
 
+-- blob_size --
+SELECT size, length(data) FROM blobs WHERE digest = ?
+
 -- has_blob --
 SELECT 1 FROM blobs WHERE digest = ?

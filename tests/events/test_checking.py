@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from helpers.given import recorded, trial
@@ -34,6 +35,20 @@ def test_a_chain_is_its_streams() -> None:
     """A stream under another one's name does not fit from its first event on."""
     with pytest.raises(LogCorrupt, match="version 1"):
         ChainCheck("trial/u").follow(recorded("trial/t", trial()))
+
+
+def test_positions_rise() -> None:
+    """They are no part of the hash, and begin at 1 and rise with the versions all the same."""
+    first, second, third = recorded("trial/t", trial())[:3]
+    check_chain([first, msgspec.structs.replace(second, position=7)])
+    for found, changed in (
+        (1, [msgspec.structs.replace(one, position=-one.position) for one in (first, second)]),
+        (1, [msgspec.structs.replace(first, position=0)]),
+        (2, [first, msgspec.structs.replace(second, position=1)]),
+        (3, [first, msgspec.structs.replace(second, position=3), third]),
+    ):
+        with pytest.raises(LogCorrupt, match=rf"'trial/t' version {found}: .* begin at 1 and rise"):
+            check_chain(changed)
 
 
 @pytest.mark.parametrize(("data", "found"), [

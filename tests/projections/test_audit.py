@@ -369,6 +369,19 @@ async def test_a_blob_that_is_lost_or_altered(
     assert found.behind
 
 
+async def test_a_blob_with_another_size(log: EventLog, tmp_path: Path) -> None:
+    """Its bytes are right, and what the store says of their number is not."""
+    with sqlite3.connect(tmp_path / "trialog.db") as db:
+        db.execute("DROP TRIGGER blobs_are_never_changed")
+        digest = blob_ref(PRINTED).blob.removeprefix("sha256:")
+        done = db.execute("UPDATE blobs SET size = -5 WHERE digest = ?", (digest,))
+        assert done.rowcount == 1
+    db.close()
+    [found] = [one for one in await check(log, "j", tmp_path) if one.behind]
+    assert found.path == blob_ref(PRINTED).blob
+    assert "its size was changed: it says -5 bytes, and there are 5; named by Ver" in str(found)
+
+
 async def test_a_blob_that_can_not_be_read(
     log: EventLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
