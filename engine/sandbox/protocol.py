@@ -15,6 +15,7 @@ phase starts, so the engine fills or swaps the folder (rename it away, make a ne
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from socket import socket
 from typing import Literal, Protocol
@@ -247,6 +248,13 @@ class Sandbox(Protocol):
 
     async def changed_outside(self) -> list[str] | None:
         """Paths changed outside the workspace and the mounts; null where that can't be told."""
+        ...
+
+    def still(self) -> AbstractAsyncContextManager[None]:
+        """What was kept stands still meanwhile, where the sandbox can have it so.
+
+        Raises OSError where it can, and what runs inside keeps it from that.
+        """
         ...
 
     async def changed(

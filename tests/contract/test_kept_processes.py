@@ -340,3 +340,19 @@ async def test_set_id_programs_make_nobody_root(
     )
     assert ended.code == 0
     assert output.split()[-1] == b"1"
+
+
+async def test_what_was_kept_stands_still(
+    make_kept: Callable[..., Awaitable[Kept]], backend: SandboxBackend, until: Until
+) -> None:
+    """Where the sandbox can freeze what was kept, it does nothing meanwhile, and goes on after."""
+    kept = await make_kept()
+    await kept.keep("(while :; do date +%N >>/logs/agent/beats; done) & sleep 0.3")
+    beats = kept.closed.parent / "open" / "beats"
+    for _ in range(2):
+        async with kept.box.sandbox.still():
+            before = beats.stat().st_size
+            await anyio.sleep(0.3)
+            assert beats.stat().st_size == before or backend.name == "bubblewrap"
+        before = beats.stat().st_size
+        await until(lambda before=before: beats.stat().st_size > before)

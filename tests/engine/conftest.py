@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,10 @@ class FakeSandbox:
     async def changed_outside(self) -> list[str] | None:
         """Nothing is known."""
         return None
+
+    def still(self) -> AbstractAsyncContextManager[None]:
+        """Nothing runs inside."""
+        return nullcontext()
 
     async def changed(
         self, wanted: Callable[[str], bool], *, links: Callable[[bytes], bool] | None = None

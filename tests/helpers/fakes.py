@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from typing import Literal
 
@@ -137,6 +138,10 @@ class FakeSandbox:
     async def changed_outside(self) -> list[str] | None:
         """Nothing, unless the backend was told so."""
         return self.backend.outside
+
+    def still(self) -> AbstractAsyncContextManager[None]:
+        """Nothing runs inside."""
+        return nullcontext()
 
     async def changed(
         self, wanted: Callable[[str], bool], *, links: Callable[[bytes], bool] | None = None

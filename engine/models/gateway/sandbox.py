@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -72,6 +73,10 @@ class SandboxWithGateway:
     async def changed_outside(self) -> list[str] | None:
         """See Sandbox."""
         return await self._sandbox.changed_outside()
+
+    def still(self) -> AbstractAsyncContextManager[None]:
+        """See Sandbox."""
+        return self._sandbox.still()
 
     async def changed(self, wanted: Callable[[str], bool]) -> list[str] | None:
         """See Sandbox."""

@@ -6,6 +6,7 @@ import functools
 import os
 import shutil
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -314,6 +315,10 @@ class BubblewrapSandbox:
     def _changed_outside(self) -> list[str]:
         self._check_there()
         return list_changes(self._layout)
+
+    def still(self) -> AbstractAsyncContextManager[None]:
+        """What is kept runs on; every step is safe beside it. See the protocol."""
+        return nullcontext()
 
     async def changed(
         self, wanted: Callable[[str], bool], *, links: Callable[[bytes], bool] | None = None

@@ -21,6 +21,8 @@ SLOWEST = 5.0
 """Seconds for the engine's own answer. An image that takes longer is not asked about again."""
 
 _MODIFIED = 0
+ADDED = 1
+"""Kind of a change: the image has nothing there."""
 
 
 class Layers(NamedTuple):

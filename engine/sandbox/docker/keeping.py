@@ -13,7 +13,7 @@ import anyio
 
 from ...errors import SandboxError
 from ..left import number
-from .api import Engine
+from .api import Engine, EngineRefused
 
 ROOT = "0:0"
 """Whom a phase runs as that comes beside kept processes."""
@@ -94,6 +94,10 @@ async def _ask(engine: Engine, container: str, words: list[str], user: str | Non
     return b"".join(chunks).decode("utf-8", "replace")
 
 
+PAUSES = 5
+"""How often freezing is tried."""
+
+
 class Freezer:
     """Holds what runs in a container still while its files are read; may be nested."""
 
@@ -103,12 +107,23 @@ class Freezer:
         self._lock = anyio.Lock()
         self._readers = 0
 
+    async def _pause(self) -> None:
+        """Freeze; what makes processes without end may keep it from that once or twice."""
+        for left in reversed(range(PAUSES)):
+            try:
+                await self._engine.pause(self._container)
+            except EngineRefused:
+                if not left:
+                    raise
+            else:
+                return
+
     @asynccontextmanager
     async def still(self) -> AsyncGenerator[None]:
         """Nothing runs inside, until the last reader is done."""
         async with self._lock:
             if self._readers == 0:
-                await self._engine.pause(self._container)
+                await self._pause()
             self._readers += 1
         try:
             yield

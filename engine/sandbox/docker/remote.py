@@ -6,20 +6,22 @@ can't remove a file: one that the image has not is emptied in its place, which t
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import os
 import secrets
 import stat
 import tarfile
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Collection, Generator
+from contextlib import contextmanager
 from pathlib import PurePosixPath
 
 from anyio import to_thread
 
 from ..protocol import FileSeen
-from .api import CHUNK, Engine, EngineRefused
-from .changes import Changes
+from .api import CHUNK, Engine, EngineRefused, PathStat, is_gone
+from .changes import ADDED, Changes
 from .labels import own_labels
 
 LARGEST = 256 * 1024 * 1024
@@ -52,6 +54,8 @@ class RemoteFiles:
         self._workspace = workspace
         self._workdir = f"{workdir.rstrip('/')}/"
         self._untouched: str | None = None
+        self._added: set[str] = set()
+        """Paths that the image has not, as the engine said."""
 
     async def changed(
         self, wanted: Callable[[str], bool], *, links: Callable[[bytes], bool] | None = None
@@ -60,41 +64,57 @@ class RemoteFiles:
         rows = await self._changes.rows(self._engine, self._container, self._image)
         if rows is None:
             return None
+        self._added = {path for path, kind in rows if kind == ADDED}
         paths = [path for path, _ in rows if not path.startswith(self._mounts)]
-        found = [path for path in paths if wanted(path)]
+        found = {path for path in paths if wanted(path)}
         if self._workspace is not None:
-            tar = await self._tar(self._container, self._workspace) or b""
-            found += await to_thread.run_sync(_names, tar, self._workspace, wanted, links)
-        if links is not None:
-            found += await self._links(paths, links)
-        folders = [path for path in found if (await self.look(path, 0)).kind == "folder"]
-        return sorted(set(found) - set(folders))
+            tar = await self._tar(self._container, self._workspace)
+            found |= set(
+                await to_thread.run_sync(_names, tar or b"", self._workspace, wanted, links)
+            )
+        asked = [] if links is None else self._may_be_links(paths, found)
+        for path in [*found, *asked]:
+            try:
+                at = await self._stat(self._container, path)
+            except OSError:
+                found.add(path)  # it is looked at again by whoever puts it back
+                continue
+            if at is not None and at.kind == stat.S_IFDIR:
+                found.discard(path)
+            elif at is not None and at.kind == stat.S_IFLNK and links is not None:
+                if links(os.fsencode(at.target)):
+                    found.add(path)
+        return sorted(found)
 
-    async def _links(self, paths: list[str], wanted: Callable[[bytes], bool]) -> list[str]:
-        """The links among changed paths, packages' own left out: each costs a call."""
-        asked = [path for path in paths if path.startswith(self._workdir)]
-        asked += [path for path in paths if not path.startswith((self._workdir, *_PACKAGES))]
-        found: list[str] = []
-        for path in asked[:MOST_ASKED]:
-            at = await self._engine.stat(self._container, path)
-            if at is not None and at.kind == stat.S_IFLNK and wanted(os.fsencode(at.target)):
-                found.append(path)
-        return found
+    def _may_be_links(self, paths: list[str], found: Collection[str]) -> list[str]:
+        """Changed paths to be asked whether they are links, which costs a call each."""
+        others = [path for path in paths if path not in found]
+        asked = [path for path in others if path.startswith(self._workdir)]
+        asked += [path for path in others if not path.startswith((self._workdir, *_PACKAGES))]
+        return asked[:MOST_ASKED]
+
+    async def _stat(self, container: str, path: str) -> PathStat | None:
+        with _told_by(path):
+            return await self._engine.stat(container, path)
 
     async def look(self, path: str, cap: int, *, in_image: bool = False) -> FileSeen:
-        """What is at a path."""
+        """What is at a path. Raises OSError."""
+        if in_image and path in self._added:
+            return FileSeen(kind="missing")
         container = await self._image_container() if in_image else self._container
-        at = await self._engine.stat(container, path)
+        at = await self._stat(container, path)
         if at is None:
             return FileSeen(kind="missing")
         match at.kind:
             case stat.S_IFDIR:
                 return FileSeen(kind="folder")
             case stat.S_IFLNK:
-                return FileSeen(kind="link", data=at.target.encode())
+                return FileSeen(kind="link", data=os.fsencode(at.target))
             case stat.S_IFREG if at.size <= cap:
                 tar = await self._tar(container, path)
-                data = await to_thread.run_sync(_only_file, tar or b"")
+                if tar is None:
+                    return FileSeen(kind="missing")
+                data = await to_thread.run_sync(_only_file, tar)
                 return FileSeen(kind="file", data=data, sha256=hashlib.sha256(data).hexdigest())
             case stat.S_IFREG:
                 return FileSeen(kind="file")
@@ -102,19 +122,22 @@ class RemoteFiles:
                 return FileSeen(kind="other")
 
     async def put_back(self, path: str) -> None:
-        """Make a path as the image has it, or empty."""
+        """Make a path as the image has it, or empty. Raises OSError."""
         folder, _, name = path.rpartition("/")
         tar = None
-        image = await self._image_container()
-        if await self._engine.stat(image, path) is not None:
-            tar = await self._tar(image, path)
+        if path not in self._added:
+            image = await self._image_container()
+            if await self._stat(image, path) is not None:
+                tar = await self._tar(image, path)
         if tar is None:
             tar = _file(name, b"", 0o644)
         await self._put(folder or "/", tar)
 
     async def replace(self, path: str, data: bytes) -> None:
-        """Give a file other bytes; its owner and mode stay."""
-        old = await self._tar(self._container, path) or b""
+        """Give a file other bytes; its owner and mode stay. Raises OSError."""
+        old = await self._tar(self._container, path)
+        if old is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         folder = path.rpartition("/")[0]
         await self._put(folder or "/", await to_thread.run_sync(_with_bytes, old, data))
 
@@ -140,27 +163,50 @@ class RemoteFiles:
     async def _tar(self, container: str, path: str) -> bytes | None:
         data = bytearray()
         try:
-            async with self._engine.read_tree(container, path) as chunks:
-                async for chunk in chunks:
-                    data += chunk
-                    if len(data) > LARGEST:
-                        raise OSError(f"{path} holds more than {LARGEST} bytes")
-        except EngineRefused as error:
-            if error.status == 404:
-                return None
-            raise
+            with _told_by(path):
+                async with self._engine.read_tree(container, path) as chunks:
+                    async for chunk in chunks:
+                        data += chunk
+                        if len(data) > LARGEST:
+                            raise OSError(f"{path} holds more than {LARGEST} bytes")
+        except FileNotFoundError:
+            return None
         return bytes(data)
 
     async def _put(self, folder: str, tar: bytes) -> None:
-        try:
+        with _told_by(folder):
             await self._engine.write_tree(self._container, folder, _pieces(tar))
-        except EngineRefused as error:
-            raise OSError(error.message) from error
+
+
+@contextmanager
+def _told_by(path: str) -> Generator[None]:
+    """The engine's refusals in the system's terms: a process that is kept may be their cause.
+
+    ESTALE stands for what another try may come through. That the container is gone stays as it is.
+    """
+    try:
+        yield
+    except EngineRefused as error:
+        if is_gone(error):
+            raise
+        number = errno.ENOENT if error.status == 404 else errno.ESTALE
+        raise OSError(
+            number, error.message or "the container engine can't reach it", path
+        ) from error
 
 
 async def _pieces(data: bytes) -> AsyncGenerator[bytes]:
     for place in range(0, len(data), CHUNK):
         yield data[place : place + CHUNK]
+
+
+@contextmanager
+def _readable() -> Generator[None]:
+    """An archive that was cut off is one of what changed while it was read."""
+    try:
+        yield
+    except tarfile.TarError as error:
+        raise OSError(errno.ESTALE, f"its archive can't be read: {error}") from error
 
 
 def _names(
@@ -170,7 +216,10 @@ def _names(
     links: Callable[[bytes], bool] | None,
 ) -> list[str]:
     found: list[str] = []
-    with tarfile.open(fileobj=io.BytesIO(tar), mode="r:", errors="surrogateescape") as opened:
+    with (
+        _readable(),
+        tarfile.open(fileobj=io.BytesIO(tar), mode="r:", errors="surrogateescape") as opened,
+    ):
         for info in opened:
             path = PurePosixPath(workspace, *PurePosixPath(info.name).parts[1:])
             target = os.fsencode(info.linkname)
@@ -181,7 +230,7 @@ def _names(
 
 
 def _only_file(tar: bytes) -> bytes:
-    with tarfile.open(fileobj=io.BytesIO(tar), mode="r:") as opened:
+    with _readable(), tarfile.open(fileobj=io.BytesIO(tar), mode="r:") as opened:
         info = opened.next()
         file = opened.extractfile(info) if info is not None and info.isreg() else None
         return b"" if file is None else file.read()
@@ -198,10 +247,13 @@ def _file(name: str, data: bytes, mode: int) -> bytes:
 
 def _with_bytes(tar: bytes, data: bytes) -> bytes:
     packed = io.BytesIO()
-    with tarfile.open(fileobj=io.BytesIO(tar), mode="r:", errors="surrogateescape") as old:
+    with (
+        _readable(),
+        tarfile.open(fileobj=io.BytesIO(tar), mode="r:", errors="surrogateescape") as old,
+    ):
         info = old.next()
         if info is None or not info.isreg():
-            raise OSError("it is no plain file")
+            raise OSError(errno.ESTALE, "it is no plain file any more")
         info.size = len(data)
         info.pax_headers = {}
         with tarfile.open(fileobj=packed, mode="w", errors="surrogateescape") as new:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,9 @@ NO_PROGRAM = 127
 """As a shell exits where a program is not there."""
 _NO_PROGRAM = re.compile(r"exec.*(no such file|not found|permission denied)", re.I | re.S)
 STAY_UP = b"while :; do sleep 3600; done\n"
+
+_UNFROZEN = "unable to freeze"
+"""What the engine says where processes kept it from freezing them."""
 
 
 class DockerSandbox:
@@ -311,6 +315,18 @@ class DockerSandbox:
                 return await self._changes.outside(
                     self._engine, self._container, inside, self._spec.image, layers
                 )
+
+    @asynccontextmanager
+    async def still(self) -> AsyncGenerator[None]:
+        """What was kept is frozen; see the protocol. An engine that can't freeze goes without."""
+        async with AsyncExitStack() as stack:
+            try:
+                with self._noticing():
+                    await stack.enter_async_context(self._still())
+            except EngineRefused as error:
+                if _UNFROZEN in error.message:
+                    raise OSError(errno.EBUSY, "its processes can't be held still") from error
+            yield
 
     async def changed(
         self, wanted: Callable[[str], bool], *, links: Callable[[bytes], bool] | None = None

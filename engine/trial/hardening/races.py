@@ -11,7 +11,7 @@ from ...archive.inside import MOVED
 TRIES = 20
 """How often a path is put back that another process changes at the same time."""
 
-_RACES = (*MOVED, errno.ENOTEMPTY, errno.EEXIST)
+_RACES = (*MOVED, errno.ENOTEMPTY, errno.EEXIST, errno.ESTALE)
 
 T = TypeVar("T")
 

@@ -56,8 +56,9 @@ async def clear_the_way(
             installs=any(word in text for text in texts for word in _INSTALLS),
         )
         with anyio.fail_after(seconds):
-            hardened = await harden(sandbox, where, texts, blobs, found)
-            links = await clear_logs(sandbox, folders.agents_own, where.places, blobs)
+            async with sandbox.still():
+                hardened = await harden(sandbox, where, texts, blobs, found)
+                links = await clear_logs(sandbox, folders.agents_own, where.places, blobs)
         return replace(hardened, found=[*hardened.found, *links])
     except TimeoutError:
         await _check_answers(sandbox)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from typing import Any, cast
 
@@ -51,6 +52,10 @@ class Racing:
         self.left = dict.fromkeys(paths)
         self.faults = {path: list(faults) for path in paths}
         self.answers = True
+
+    def still(self) -> AbstractAsyncContextManager[None]:
+        """It is not held still."""
+        return nullcontext()
 
     async def changed(self, wanted: Callable[[str], bool], *, links: Any = None) -> list[str]:
         """As the protocol has it."""
