@@ -136,6 +136,16 @@ class Executions:
         return self._blocked[min(self._blocked)] if self._blocked else None
 
     @property
+    def each_blocked(self) -> Iterator[tuple[str, LogCorrupt]]:
+        """All that can't be read, and what they can't be read past."""
+        for number, reason in sorted(self._blocked.items()):
+            yield self.names[number], reason
+
+    def unreadable(self, number: int) -> bool:
+        """Whether an execution can't be read to its end."""
+        return number in self._blocked
+
+    @property
     def open(self) -> Iterator[str]:
         """Those of now that are not known to have finished, as they are reached."""
         for number in range(len(self.names)):

@@ -170,9 +170,9 @@ def trial_files(
     return Files(documents=documents, copies=copies, problems=problems, due=due)
 
 
-def no_trial_files(reason: Exception) -> Files:
-    """Every document that any trial has is a problem, for this reason."""
-    paths = (kind.path for kind in TRIAL_DOCUMENTS if not kind.of_regrades)
+def no_trial_files(reason: Exception, *, only_regrades: bool = False) -> Files:
+    """Every document that any trial has is a problem, for this reason; or what regrades change."""
+    paths = (kind.path for kind in TRIAL_DOCUMENTS if kind.of_regrades == only_regrades)
     return Files(problems=[Problem(path, reason) for path in paths], known=False)
 
 
@@ -184,13 +184,15 @@ def no_job_files(reason: Exception) -> Files:
 
 def job_files(fold: SummaryFold, *, readable: bool = False) -> Files:
     """A job's own files. With `readable`, of the executions that can be read, for a person who is
-    told of the others; without, such a one keeps them all from being made."""
+    told of the others; without, such a one keeps them from being made."""
     documents: dict[str, bytes] = {}
     problems: list[Problem] = []
-    blocked = fold.blocked_in_job if readable else fold.blocked
     for kind in JOB_DOCUMENTS:
         if kind.of_regrades and not fold.regrades.finished:
             continue
+        blocked = fold.regrades_blocked if kind.of_regrades else fold.blocked
+        if readable:
+            blocked = fold.blocked_in_job
         if blocked is not None:
             problems.append(Problem(kind.path, blocked))
         elif (rendered := kind.render(fold)) is not None:

@@ -19,12 +19,13 @@ from ..events.envelope import RecordedEvent
 from ..events.errors import LogCorrupt
 from ..events.log import EventLog
 from .disk import files_lock
-from .files import trial_files
+from .files import Files, trial_files
 from .regrades import Regrade
 from .trial import TrialFold
 from .writer import JobFiles, Report, names_a_folder, put_each
 
 REGRADE = "regrade.json"
+SUMMARY = "regrade-summary.json"
 
 TOGETHER = 64
 """Trials whose files are written under one lock, at most."""
@@ -40,19 +41,28 @@ class _Made(NamedTuple):
 
 
 class RegradeFiles(JobFiles):
-    """A job's files while it is regraded. `regrades` are those that will be finished with it."""
+    """A job's files while it is regraded. `regrades` are those that will be finished with it.
+
+    From a stream whose hash chain is broken, or that was cut short, nothing is made.
+    """
 
     def __init__(self, log: EventLog, job: str, folder: Path, regrades: Sequence[Regrade]) -> None:
-        super().__init__(log, job, folder)
+        super().__init__(log, job, folder, verify=True)
         self._regrades = regrades
         self._made: dict[str, _Made] = {}
         self._pending: dict[str, tuple[int, bytes]] = {}
         self._store: IO[bytes] | None = None
         self._size = 0
+        self._summary: Files | None = None
+        """The job's own files, once they are made."""
 
     async def events(self, trials: Sequence[str]) -> list[list[RecordedEvent] | LogCorrupt]:
         """Each trial's events, or why they can't be had."""
         return await self._source.events_each(trials)
+
+    async def events_of(self, trial: str) -> list[RecordedEvent] | LogCorrupt:
+        """One trial's events; what is asked for at the same time is read together."""
+        return await self._source.events(trial)
 
     def add(self, trial: str, fold: TrialFold, events: list[RecordedEvent]) -> None:
         """Make what the regrades come to for a trial, of all its events; `settle` puts it away.
@@ -104,6 +114,22 @@ class RegradeFiles(JobFiles):
                 report += await to_thread.run_sync(self._write_made, current)
             left += [name for name in names if name not in current]
         return report + await super().write_regrades(left)
+
+    async def regrade_summary(self) -> bytes:
+        """The content of regrade-summary.json, as it was written or would be.
+
+        Where a trial that was answered can't be read since, it is what the others came to. Raises
+        LogCorrupt where the job's own events can't be read.
+        """
+        if self._summary is None or SUMMARY not in self._summary.documents:
+            self._summary = await self._source.summary(readable=True)
+            for problem in self._summary.problems:
+                raise problem.error
+        return self._summary.documents[SUMMARY]
+
+    async def _write_job(self, files: Files) -> Report:
+        self._summary = files
+        return await super()._write_job(files)
 
     def _write_made(self, made: dict[str, _Made]) -> Report:
         report = Report()

@@ -14,7 +14,7 @@ from ..events.checking import ChainCheck, check_chain
 from ..events.codec import decode
 from ..events.envelope import RecordedEvent
 from ..events.errors import LogCorrupt, LogError
-from ..events.gathered import Reads
+from ..events.gathered import GatheredReads, Reads
 from ..events.kinds import TrialStarted
 from ..events.kinds.parts import Continues
 from ..events.log import BlobStore, EventLog
@@ -47,6 +47,8 @@ async def read_trial(
     what the trial says it goes on from; with `verify`, also where a hash chain is broken.
     """
     events = up_to(await log.read(f"trial/{trial}"), until)
+    if verify:
+        await to_thread.run_sync(check_chain, events)
     return await _with_earlier(log, events, verify=verify)
 
 
@@ -54,8 +56,6 @@ async def _with_earlier(
     log: Reads, events: list[RecordedEvent], *, verify: bool
 ) -> list[RecordedEvent]:
     """A trial's own events, after those of the execution that it goes on from."""
-    if verify:
-        await to_thread.run_sync(check_chain, events)
     first = events
     for _ in range(MAX_CONTINUED):
         place = _continues(first)
@@ -106,6 +106,7 @@ class JobSource:
     ) -> None:
         self.job = job
         self._log = log
+        self._reads = GatheredReads(log)
         self._until = until
         self._verify = verify
         self._summary = SummaryFold()
@@ -173,7 +174,7 @@ class JobSource:
             return corrupt
 
     async def _read(self, trial: str) -> list[RecordedEvent]:
-        events = await read_trial(self._log, trial, until=self._until, verify=self._verify)
+        events = await read_trial(self._reads, trial, until=self._until, verify=self._verify)
         self._check_end(trial, events)
         return events
 
@@ -185,14 +186,19 @@ class JobSource:
             read = await self._log.read_each([f"trial/{trial}" for trial in trials])
         except LogCorrupt:  # one of them is at fault
             return [await self.events(trial) for trial in trials]
-        pairs = zip(trials, read, strict=True)
-        return [await self._whole(trial, events) for trial, events in pairs]
+        read = [up_to(events, self._until) for events in read]
+        broken: Sequence[LogCorrupt | None] = [None] * len(read)
+        if self._verify:
+            broken = await to_thread.run_sync(_breaks, read)
+        return [
+            corrupt or await self._whole(trial, events)
+            for trial, events, corrupt in zip(trials, read, broken, strict=True)
+        ]
 
     async def _whole(
         self, trial: str, events: list[RecordedEvent]
     ) -> list[RecordedEvent] | LogCorrupt:
         try:
-            events = up_to(events, self._until)
             events = await _with_earlier(self._log, events, verify=self._verify)
             self._check_end(trial, events)
         except LogCorrupt as corrupt:
@@ -277,6 +283,11 @@ def _break(chain: ChainCheck, events: list[RecordedEvent]) -> LogCorrupt | None:
     except LogCorrupt as corrupt:
         return corrupt
     return None
+
+
+def _breaks(streams: Sequence[list[RecordedEvent]]) -> list[LogCorrupt | None]:
+    """Where each stream's chain is broken, None for nowhere."""
+    return [_break(ChainCheck(events[0].stream), events) if events else None for events in streams]
 
 
 def up_to(events: list[RecordedEvent], position: int | None) -> list[RecordedEvent]:

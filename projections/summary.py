@@ -42,7 +42,7 @@ from .executions import Executions, Tried
 from .figures import Cell, Counts, Tally
 from .names import Names
 from .regrade_summary import KnownTrial, RegradeSummary, regrade_summary
-from .regrades import RegradesFold
+from .regrades import Graded, RegradesFold
 from .statistics import Interval
 from .trial import TrialView, misplaced
 from .usage import UsageSum, UsageTotal
@@ -157,6 +157,17 @@ class SummaryFold:
     def blocked_in_job(self) -> LogCorrupt | None:
         """The same, where it is one of the job's own."""
         return self._blocked
+
+    @property
+    def regrades_blocked(self) -> LogCorrupt | None:
+        """The same of the last regrade's summary, which says itself what it could not take."""
+        last = self.regrades.finished[-1]
+        found = (
+            reason
+            for trial, reason in self._executions.each_blocked
+            if trial in last.trials and trial not in last.skipped
+        )
+        return self._blocked or next(found, None)
 
     def feed(self, events: Iterable[RecordedEvent]) -> None:
         """Take in more of the job's own stream, in order."""
@@ -376,9 +387,17 @@ class _KnownTrials:
         return (known for known in found if known is not None)
 
     def get(self, trial: str) -> KnownTrial | None:
-        """One of them; None where nothing is known of it."""
+        """One of them; None where nothing is known of it, though it can be read."""
         number = self._executions.names.number(trial)
-        return None if number is None else self._known(number)
+        if number is None:
+            return None
+        known = self._known(number)
+        if known is None and self._executions.unreadable(number):
+            return KnownTrial(
+                task=self._executions.task(number), original=Graded(), scored=False, counts=False,
+                digest=None, regraded=(),
+            )  # fmt: skip
+        return known
 
     def _known(self, number: int) -> KnownTrial | None:
         known = self._executions.known(number)

@@ -153,8 +153,10 @@ class JobFiles:
         Trials `under_way` in the caller's own process are not read until they end.
         """
         async with self._turn, files_lock(self._folder):
-            files = await self._source.summary(under_way)
-            return await write(self._log.blobs, self._folder, "", files)
+            return await self._write_job(await self._source.summary(under_way))
+
+    async def _write_job(self, files: Files) -> Report:
+        return await write(self._log.blobs, self._folder, "", files)
 
     async def readable_summary(self) -> bytes:
         """summary.json as it would be without the executions that can't be read, for a person who
@@ -223,7 +225,8 @@ def _make_regrades(
         try:
             view = folded(events, keep=False)
         except LogCorrupt as corrupt:
-            made.append(_Made(corrupt, _known_problems(trial, no_trial_files(corrupt))))
+            files = no_trial_files(corrupt, only_regrades=True)
+            made.append(_Made(corrupt, _known_problems(trial, files)))
             continue
         if view is None:
             made.append(_Made(None, Report()))

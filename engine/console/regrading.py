@@ -13,9 +13,10 @@ import msgspec
 from anyio import to_thread
 
 from ...events.codec import decode
+from ...events.errors import LogCorrupt
 from ...events.kinds import TrialStarted
+from ...projections.regrade_files import SUMMARY
 from ...projections.regrade_summary import RegradeSummary
-from ...projections.source import read_trial
 from ..errors import CommandRefused, ConfigError
 from ..job.config import JobConfig
 from ..job.services import Services
@@ -24,8 +25,7 @@ from ..regrade.progress import load_progress
 from ..regrade.report import Noted, RegradeOpened, RegradeReport, TrialRegraded
 from ..regrade.reverify import REASON, engine_given
 from ..regrade.run import Wish, plan_regrade, plan_resume, regrade_job, resume_regrade
-from ..regrade.running import SUMMARY, RegradeResult
-from ..regrade.stored import read_stored
+from ..regrade.running import RegradeResult
 from ..sandbox.choose import choose
 from ..settings import check_dollars
 from .failure import EXIT_FAILED, EXIT_OK
@@ -97,11 +97,12 @@ async def _job_of(session: Session, thing: str) -> tuple[str, str | None]:
     name, is_job = await session.job_or_trial(thing)
     if is_job:
         return name, None
-    events = await read_trial(session.log, name)
-    first = decode(events[0])
-    if isinstance(first, TrialStarted) and first.review is not None:
+    first = decode((await session.log.read(f"trial/{name}", limit=1))[0])
+    if not isinstance(first, TrialStarted):
+        raise LogCorrupt(f"stream 'trial/{name}'", "it does not begin with a TrialStarted")
+    if first.review is not None:
         raise CommandRefused(f"{name} is a reviewer's own run, which is not regraded")
-    return read_stored(name, events).job, name
+    return first.job, name
 
 
 async def _regrade(
@@ -133,7 +134,7 @@ async def _regrade(
             else:
                 await plan_regrade(services, job, wish, watch)
             watch.end_of_plan()
-            return EXIT_OK
+            return EXIT_FAILED if watch.refused else EXIT_OK
         result = await _run(services, job, wish, watch, means.concurrency, resume=resume)
     except anyio.get_cancelled_exc_class():
         if watch.begun and not dry_run:
@@ -196,6 +197,8 @@ class _Watch:
         self._would = 0
         self._told = 0
         self._trials = 0
+        self.refused = 0
+        """Trials that are not regradable."""
         self.begun = False
         """The plan is in the log."""
 
@@ -216,6 +219,7 @@ class _Watch:
             case TrialRegraded():
                 self._told += 1
                 self._would += report.verdict is None
+                self.refused += report.verdict == "not_regradable"
                 if terminal.json:
                     terminal.data({"report": "trial", **msgspec.structs.asdict(report)})
                 elif self._dry_run:

@@ -78,8 +78,11 @@ async def read_one(
     regrades: Sequence[str] = (),
     instructions: str = "",
 ) -> TrialRead | None:
-    """A trial with the bytes of its `blobs`; None before its first event. Raises UNREADABLE."""
-    events = await read_trial(log, trial)
+    """A trial with the bytes of its `blobs`; None before its first event. Raises UNREADABLE.
+
+    Its hash chain is checked: nobody trains on what was altered.
+    """
+    events = await read_trial(log, trial, verify=True)
     ledger: Ledger | None = await to_thread.run_sync(partial(ledger_of, events, moment))
     if ledger is None:
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import msgspec
 
+from ...events.errors import LogCorrupt
 from ...events.kinds import JobStarted, TrialScheduled
 from ...events.log import EventLog
 from ..job.load import load_job
@@ -42,7 +43,10 @@ async def counting_trials(log: EventLog, state: JobState) -> list[TrialScheduled
 
 async def _counting(log: EventLog, tries: list[TrialScheduled]) -> list[TrialScheduled]:
     for one in reversed(tries):
-        state = await load_trial(log, one.trial)
+        try:
+            state = await load_trial(log, one.trial)
+        except LogCorrupt:  # it is named where it is read, and no earlier one takes its place
+            return [one]
         if state.stage is Stage.FINISHED or state.awaiting:
             return [one]
     return []

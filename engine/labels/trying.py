@@ -81,7 +81,7 @@ async def read_stored_trial(
     """A trial as the log has it, or why it can't be had."""
     task = tasks.get(scheduled.slot.task)
     try:
-        events = await read_trial(tools.reads, scheduled.trial)
+        events = await read_trial(tools.reads, scheduled.trial, verify=True)
         trial = await stored_trial(
             scheduled.trial, events, verifier, task.data if task else None, tools.log.blobs
         )

@@ -8,7 +8,6 @@ from pathlib import Path
 import msgspec
 
 from ...events.clock import Clock, Ids
-from ...events.gathered import Reads
 from ...events.kinds import RegradePlanned
 from ...events.log import EventLog
 from ...projections.episode import TaskData
@@ -30,7 +29,6 @@ class Context(msgspec.Struct, kw_only=True):
     scratch: Path
     config: JobConfig
     log: EventLog
-    reads: Reads
     log_id: str
     backend: SandboxBackend
     clock: Clock

@@ -14,6 +14,7 @@ from ...events.kinds import (
     VerifierScored,
     WarningRaised,
 )
+from ...events.values import BlobRef
 from ..authoring.verifiers import AgentVerifier, HumanVerifier
 from ..hooks.protocol import HookSource, Recorded, TrialGiven
 from ..job.episode_judging import verdict_given, with_range_told
@@ -23,6 +24,7 @@ from ..judges.judge import judge, recorded_judge, unavailable_judge
 from ..trial.decide import by_person
 from .context import Context
 from .decide import answer
+from .looking import lost_blob
 from .plan import Facts, Refusal, notes, refusal
 from .stored import StoredTrial
 
@@ -41,7 +43,10 @@ class EpisodeRegrade:
         self._task: EpisodeTask | None = context.episodes.get(trial.task)
 
     async def prepare(self, *, thorough: bool = False) -> Refusal | None:
-        """Why the trial is not regradable, None when it is."""
+        """Why the trial is not regradable, None when it is.
+
+        With `thorough` the bytes of judges' recorded replies are read: for a plan.
+        """
         facts = Facts(gone=self.context.gone.get(self.trial.task), script=False)
         found = refusal(self.trial, facts)
         if found is not None or self._task is None:
@@ -60,6 +65,8 @@ class EpisodeRegrade:
             if not isinstance(self.trial.verdicts.get(name), VerifierScored):
                 reason = f"its verifier {name} gave no score that could be kept"
                 return Refusal("no_recorded_score", reason)
+        if thorough and not self.context.planned.call_models:
+            return await lost_blob(self.context.log.blobs, self._replies())
         return None
 
     @property
@@ -164,6 +171,11 @@ class EpisodeRegrade:
 
     def _judges(self) -> list[AgentVerifier]:
         return [verifier for verifier in self._known().judges if self._again(verifier.name)]
+
+    def _replies(self) -> list[BlobRef]:
+        judges = [verifier.name for verifier in self._judges()]
+        replies = [one.reply for name in judges for one in self.trial.replies[name]]
+        return [reply for reply in replies if isinstance(reply, BlobRef)]
 
     def _people(self) -> Sequence[HumanVerifier]:
         return self._known().people

@@ -6,6 +6,7 @@ from typing import cast
 
 import msgspec
 
+from ...events.checking import ChainCheck
 from ...events.codec import decode_or_none
 from ...events.kinds import JobEvent, RegradeFinished, RegradePlanned, RegradeSkipped
 from ...events.log import EventLog
@@ -33,11 +34,17 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def load_progress(log: EventLog, job: str) -> Progress:
-    """A job's regrades. Raises CommandRefused for a job that the log does not have."""
+    """A job's regrades. Raises CommandRefused for a job that the log does not have.
+
+    Raises LogCorrupt where the job's own stream is not what was appended: what it says of tasks
+    and trials can't be believed.
+    """
     state, regrades = JobState(), RegradesFold()
+    chain = ChainCheck(stream_of(job))
     cause = ""
     ids: set[str] = set()
     async for event in each_event(log, stream_of(job)):
+        chain.follow((event,))
         decoded = decode_or_none(event)
         if decoded is None:
             state.version = event.version

@@ -12,7 +12,6 @@ import msgspec
 from anyio import to_thread
 
 from ...events.errors import BlobAltered, BlobMissing, LogCorrupt, said
-from ...events.gathered import GatheredReads
 from ...events.kinds import RegradeFinished, RegradePlanned, TrialEvent
 from ...events.log import BlobStore
 from ...projections.episode import episode_blobs
@@ -20,7 +19,6 @@ from ...projections.errors import FilesUnwritable
 from ...projections.names import Names
 from ...projections.regrade_files import RegradeFiles
 from ...projections.regrades import Regrade
-from ...projections.source import JobSource, read_trial
 from ..collector import collect_rarely
 from ..errors import SandboxError
 from ..job.config import JobConfig
@@ -47,8 +45,6 @@ from .report import RegradeOpened, RegradeWatcher, TrialRegraded, answered_trial
 from .script import ScriptRegrade
 from .stored import StoredTrial, read_stored
 from .together import TOGETHER, YOUNG, Together, grouped
-
-SUMMARY = "regrade-summary.json"
 
 
 class RegradeResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,7 +138,7 @@ class Running:
         async def some(trials: list[str]) -> list[TrialRegraded | None]:
             if together.takes(trials[0]):
                 return await together.regrade(trials)
-            return [await self._one(context, answers, trial, slots) for trial in trials]
+            return [await self._one(context, answers, files, trial, slots) for trial in trials]
 
         def tell(told: list[TrialRegraded | None]) -> None:
             for one in told:
@@ -162,10 +158,11 @@ class Running:
             if told is not None:
                 watch(told)
 
+        files = self._files()
         async with self._context(None) as context:
 
             async def one(trial: str) -> TrialRegraded | None:
-                found = await self._read(context, trial)
+                found = await self._read(context, files, trial)
                 if isinstance(found, Refusal):
                     stored = StoredTrial(trial=trial, task=self._tasks[trial])
                     return refused_trial(stored, found)
@@ -179,10 +176,15 @@ class Running:
             await in_order(self._left(), one, tell)
 
     async def _one(
-        self, context: Context, answers: Answers, trial: str, slots: anyio.CapacityLimiter
+        self,
+        context: Context,
+        answers: Answers,
+        files: RegradeFiles,
+        trial: str,
+        slots: anyio.CapacityLimiter,
     ) -> TrialRegraded | None:
         """A trial's answer; None where the log has it already."""
-        found = await self._read(context, trial)
+        found = await self._read(context, files, trial)
         if isinstance(found, Refusal):
             stored = StoredTrial(trial=trial, task=self._tasks[trial])
             return await answers.skip(stored, found)
@@ -221,11 +223,15 @@ class Running:
         answers.count(outcome)
         return answered_trial(found, outcome, work.notes)
 
-    async def _read(self, context: Context, trial: str) -> StoredTrial | Refusal:
+    async def _read(
+        self, context: Context, files: RegradeFiles, trial: str
+    ) -> StoredTrial | Refusal:
         """The trial as the log has it, with its episode where it is graded on that."""
         data = context.data(self._tasks[trial])
+        events = await files.events_of(trial)
+        if isinstance(events, LogCorrupt):
+            return unreadable(events)
         try:
-            events = await read_trial(context.reads, trial)
             blobs: dict[str, bytes] = {}
             if data is not None:
                 blobs = {
@@ -282,7 +288,7 @@ class Running:
             yield Context(
                 job=self.job, folder=self.folder, scratch=scratch, config=config, log=log,
                 log_id=services.log_id, backend=services.backend, clock=services.clock,
-                ids=services.ids, reads=GatheredReads(log), environ=environ,
+                ids=services.ids, environ=environ,
                 verifier_env={**sealed, **given},
                 reaper=removal, redactor=redactor, planned=self.planned,
                 finished=self.progress.finished, pruned=frozenset(self.progress.state.pruned),
@@ -298,26 +304,19 @@ class Running:
         return {task: self._gone.get(task, reason) for task in needed - there}
 
     async def _write_files(self, files: RegradeFiles) -> RegradeResult:
-        log = self.services.log
         problems: list[str] = []
-        summary: bytes | None = None
         try:
             report = await files.write_regrades(self.planned.trials)
             problems += map(str, report.problems)
             report = await files.write_summary()
             problems += map(str, report.problems)
-            if not report.problems:
-                summary = await to_thread.run_sync((self.folder / SUMMARY).read_bytes)
         except (FilesUnwritable, OSError) as error:
             problems.append(said(error))
-        if summary is None:
-            found = await JobSource(log, self.job).summary(readable=True)
-            summary = found.documents[SUMMARY]
         return RegradeResult(
             job=self.job,
             regrade_id=self.planned.regrade_id,
             folder=self.folder,
-            summary=summary,
+            summary=await files.regrade_summary(),
             problems=problems,
         )
 

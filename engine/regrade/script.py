@@ -28,6 +28,7 @@ from ..trial.work import SavedWork
 from ..verifier.script import SCRIPT, ScriptVerifier, run_script_verifier
 from .context import Context
 from .decide import answer
+from .looking import lost_blob
 from .plan import Facts, Refusal, SavedBlob, notes, refusal
 from .stored import StoredTrial
 
@@ -47,8 +48,8 @@ class ScriptRegrade:
     async def prepare(self, *, thorough: bool = False) -> Refusal | None:
         """Have the image ready; why the trial is not regradable, None when it is.
 
-        With `thorough` the saved workspace's bytes are read and compared with their hash, and
-        nothing is built: for a plan of what would be done.
+        With `thorough` the saved work's bytes are read and compared with their hashes, and nothing
+        is built: for a plan of what would be done.
         """
         context, trial = self.context, self.trial
         task = context.scripts.get(trial.task)
@@ -61,6 +62,8 @@ class ScriptRegrade:
             backend=context.backend.name,
         )
         found = refusal(trial, facts)
+        if found is None and thorough:
+            found = await self._artifacts()
         if found is not None or task is None:
             return found
         self.notes = notes(trial, facts)
@@ -90,6 +93,12 @@ class ScriptRegrade:
             except BlobMissing:
                 return "missing"
         return "there"
+
+    async def _artifacts(self) -> Refusal | None:
+        saved = self.trial.artifacts
+        return await lost_blob(
+            self.context.log.blobs, [one.blob for one in saved.artifacts] if saved else []
+        )
 
     @property
     def verifiers(self) -> dict[str, str]:

@@ -127,7 +127,7 @@ class Together:
         """The trial, with its episode and its fold, out of one decoding of its events."""
         context = self._context
         if isinstance(events, LogCorrupt):
-            return Refusal("trial_unreadable", str(events))
+            return unreadable(events)
         try:
             plain, blobs = is_plain(events), dict[str, bytes]()
             if not plain:

@@ -308,6 +308,8 @@ def test_a_task_that_is_gone(user: User, make_task: MakeTask, options: list[str]
     task = make_task("t", test=LENIENT, solve=WRONG)
     job = run_job(user, *options)
     task.rename(Path(task.parent, "moved"))
+    planned = user.run("regrade", job, "--dry-run", code=1)
+    assert "0 of 1 trial would be regraded; nothing was done" in planned.lines
     ran = user.run("regrade", job, code=1)
     assert "0/1 regraded, 0 changed (0 fail->pass, 0 pass->fail), 0 failed, 1 not regradable" in (
         ran.out

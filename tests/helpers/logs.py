@@ -9,8 +9,10 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from msgspec.structs import replace
+
 from trialog.events.envelope import RecordedEvent
-from trialog.events.hashing import event_hash
+from trialog.events.hashing import event_hash, first_previous
 from trialog.events.log import EventLog
 from trialog.events.open import memory_log, open_log
 
@@ -58,6 +60,19 @@ def alter(path: Path, stream: str, version: int, change: str) -> None:
         )
         assert done.rowcount == 1
     db.close()
+
+
+def chained(events: list[RecordedEvent]) -> list[RecordedEvent]:
+    """The events of one stream with the hashes that they would have been appended with."""
+    found: list[RecordedEvent] = []
+    previous = first_previous(events[0].stream)
+    for e in events:
+        previous = event_hash(
+            previous, e.stream, e.version, e.kind, e.schema, e.id, e.at, e.causation, e.ignorable,
+            e.data,
+        )  # fmt: skip
+        found.append(replace(e, hash=previous))
+    return found
 
 
 def append_future(path: Path, stream: str, *, ignorable: bool = False) -> None:

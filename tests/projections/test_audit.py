@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from helpers.altering import change, change_event, cut
 from helpers.given import (
     Item,
     agent_finished,
@@ -92,27 +93,6 @@ async def log(tmp_path: Path) -> AsyncIterator[EventLog]:
         yield log
 
 
-def change(folder: Path, sql: str, *values: object) -> None:
-    """Do to the log's file what its triggers forbid."""
-    with sqlite3.connect(folder / "trialog.db") as db:
-        for name in ("events_are_never_changed", "events_are_never_deleted"):
-            db.execute(f"DROP TRIGGER IF EXISTS {name}")
-        db.execute("DROP TRIGGER IF EXISTS blobs_are_never_changed")
-        assert db.execute(sql, values).rowcount == 1
-    db.close()
-
-
-def change_event(folder: Path, stream: str, version: int, assignment: str) -> None:
-    """Change one row."""
-    change(
-        folder,
-        f"UPDATE events SET {assignment} WHERE version = ? AND stream = "
-        "(SELECT id FROM streams WHERE name = ?)",
-        version,
-        stream,
-    )
-
-
 @pytest.mark.parametrize("assignment", [
     "data = replace(data, '}', ', \"more\": 1}')", "at = '2030-01-01T00:00:00.000000Z'",
     "causation = 'x'", "ignorable = 1 - ignorable", "id = 'x'", "hash = zeroblob(32)",
@@ -161,18 +141,6 @@ async def append(log: EventLog, stream: str, payload: Payload) -> None:
     """One more event at a stream's end."""
     head = await log.head(stream)
     await log.append(stream, head.version, [new_event(payload, SystemClock(), RandomIds())])
-
-
-def cut(folder: Path, stream: str, version: int) -> None:
-    """Remove a stream's events from a version on, as nothing in the chain can tell."""
-    with sqlite3.connect(folder / "trialog.db") as db:
-        db.execute("DROP TRIGGER IF EXISTS events_are_never_deleted")
-        db.execute(
-            "DELETE FROM events WHERE version >= ? AND stream = "
-            "(SELECT id FROM streams WHERE name = ?)",
-            (version, stream),
-        )
-    db.close()
 
 
 @pytest.mark.parametrize("blob", [False, True])
@@ -462,14 +430,20 @@ async def test_a_stream_that_can_not_be_read(
     log: EventLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the database itself finds damaged is one place of that stream's."""
-    original = log.read
+    original, each = log.read, log.read_each
 
     async def damaged(stream: str, **more: Any) -> Any:
         if stream == f"trial/{ONE}":
             raise LogCorrupt(f"stream {stream!r}", "torn")
         return await original(stream, **more)
 
+    async def one_damaged(streams: list[str]) -> Any:
+        if f"trial/{ONE}" in streams:
+            raise LogCorrupt(f"stream 'trial/{ONE}'", "torn")
+        return await each(streams)
+
     monkeypatch.setattr(log, "read", damaged)
+    monkeypatch.setattr(log, "read_each", one_damaged)
 
     found = await check(log, "j", tmp_path)
 

@@ -9,18 +9,23 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
+from msgspec.structs import replace
 
-from helpers.given import Item, fill, job_started, scheduled, slot, trial, unknown
+from helpers.given import Item, fill, job_started, scheduled, slot, started, trial, unknown
+from helpers.logs import chained
 from trialog.events.clock import RandomIds, SystemClock
 from trialog.events.codec import decode_or_none
 from trialog.events.envelope import RecordedEvent, new_event
+from trialog.events.errors import LogCorrupt
 from trialog.events.kinds import RegradePlanned, RegradeSkipped, VerifierApplied
+from trialog.events.kinds.parts import Continues
 from trialog.events.memory import MemoryLog
 from trialog.events.open import memory_log, open_log
 from trialog.projections.names import Names
 from trialog.projections.rebuild import check
-from trialog.projections.regrade_files import RegradeFiles
+from trialog.projections.regrade_files import SUMMARY, RegradeFiles
 from trialog.projections.regrades import Regrade
 from trialog.projections.source import JobSource
 from trialog.projections.trial import TrialFold
@@ -215,3 +220,65 @@ async def test_whoever_reads_at_once_takes_in_each_event_once(tmp_path: Path) ->
                 tasks.start_soon(source.events_each, [name])
         assert [one.id for one in source.regrades] == ["r"]
         assert await source.summary() == await JobSource(log, "j").summary()
+
+
+async def unreadable(log: MemoryLog, name: str) -> None:
+    """Have a trial's stream be one that goes on from what the log does not have."""
+    place = Continues(stream="trial/x", version=3, hash="00")
+    await fill(log, {f"trial/{name}": [started(trial=name, continues=place)]})
+
+
+@pytest.mark.parametrize("written", [True, False])
+async def test_a_trial_that_can_not_be_read(tmp_path: Path, written: bool) -> None:
+    """It costs summary.json, not the regrade's own summary, which names it as not regradable."""
+    async with memory_log() as log:
+        for name in (ONE, TWO):
+            await fill(log, {f"trial/{name}": [*trial(1.0, trial=name), begun("r"), given("r", 0)]})
+        await fill(log, {"job/j": job_events(planned("r", ONE, TWO, THREE))})
+        await unreadable(log, THREE)
+        with closing(files_in(log, tmp_path)) as files:
+            if written:
+                report = await files.write_summary()
+                assert ["summary.json"] == [one.path for one in report.problems]
+                assert (tmp_path / "j" / SUMMARY).read_bytes() == await files.regrade_summary()
+            summary = msgspec.json.decode(await files.regrade_summary())
+    assert {ONE: "pass->fail", TWO: "pass->fail", THREE: "not_regradable"} == {
+        row["trial_name"]: row["verdict"] for row in summary["trials"]
+    }
+    assert "t" == summary["trials"][2]["task_name"]
+    assert {"reward": None, "passed": None} == summary["trials"][2]["original"]
+    assert 1 == summary["counts"]["not_regradable"]
+
+
+async def test_an_answer_that_can_not_be_read(tmp_path: Path) -> None:
+    """A trial that the regrade answered, and that can't be read since, leaves no file, and what the
+    others came to for a person."""
+    async with memory_log() as log:
+        await fill(log, {f"trial/{TWO}": [*trial(1.0, trial=TWO), begun("r"), given("r", 0)]})
+        await fill(log, {"job/j": job_events(planned("r", ONE, TWO, THREE))})
+        await unreadable(log, ONE)
+        await unreadable(log, THREE)
+        with closing(files_in(log, tmp_path)) as files:
+            report = await files.write_summary()
+            summary = msgspec.json.decode(await files.regrade_summary())
+    assert ["summary.json", SUMMARY] == [one.path for one in report.problems]
+    assert [TWO, THREE] == [row["trial_name"] for row in summary["trials"]]
+
+
+async def test_a_job_that_can_not_be_read(tmp_path: Path) -> None:
+    """Of such a one there is no summary at all."""
+    async with memory_log() as log:
+        await fill(log, {"job/j": job_events(planned("r", ONE))})
+        stream = log._streams["job/j"]
+        later = log._streams["job/j"][-1]
+        stream.append(unknown(replace(later, version=later.version + 1), ignorable=False))
+        stream[:] = chained(stream)
+        with closing(files_in(log, tmp_path)) as files:
+            with pytest.raises(LogCorrupt, match="job/j"):
+                await files.regrade_summary()
+
+
+async def test_one_trial_alone(log: MemoryLog, tmp_path: Path) -> None:
+    """Its events are those of the log."""
+    with closing(files_in(log, tmp_path)) as files:
+        assert await log.read(f"trial/{ONE}") == await files.events_of(ONE)

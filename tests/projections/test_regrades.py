@@ -512,7 +512,7 @@ async def test_only_what_regrades_change_is_written(tmp_path: Path) -> None:
 
 
 async def test_a_regraded_trial_that_can_not_be_read(tmp_path: Path) -> None:
-    """Each of its files is a problem, and the others' are written."""
+    """What the regrade made of it is a problem; the run's own files are not touched."""
     async with memory_log() as log:
         unread = started(trial=ONE, continues=Continues(stream="trial/x", version=3, hash="00"))
         await fill(
@@ -523,7 +523,7 @@ async def test_a_regraded_trial_that_can_not_be_read(tmp_path: Path) -> None:
             },
         )
         report = await JobFiles(log, "j", tmp_path / "j").write_regrades([ONE])
-        assert [problem.path for problem in report.problems][-1] == f"{ONE}/result.json"
+        assert [problem.path for problem in report.problems] == [f"{ONE}/regrade.json"]
 
 
 def test_an_unknown_kind_stops_a_trials_regrade() -> None:

@@ -14,6 +14,7 @@ from junitparser import JUnitXml
 from pyarrow import parquet
 
 import trialog
+from helpers.altering import change
 from helpers.at_desk import Desk, Said
 from trialog.engine.console.exporting import export_thing
 from trialog.engine.errors import ConfigError
@@ -108,10 +109,10 @@ async def test_a_trial_that_can_not_be_read_is_told(
 
     real, (lost, _) = reading.read_trial, await desk.trials()
 
-    async def fails(log: Any, trial: str) -> Any:
+    async def fails(log: Any, trial: str, **how: Any) -> Any:
         if trial == lost:
             raise BlobMissing("sha256:0", "the store")
-        return await real(log, trial)
+        return await real(log, trial, **how)
 
     monkeypatch.setattr(reading, "read_trial", fails)
     said = await exported(desk, form)
@@ -124,6 +125,24 @@ async def test_a_trial_that_can_not_be_read_is_told(
         assert 1 == JUnitXml.fromstring(said.out.encode()).errors
     else:
         assert lines == len(said.objects)
+
+
+async def test_a_trial_that_was_altered_is_told(desk: Desk) -> None:
+    """Nobody trains on forged rewards: a trial whose hash chain is broken is left out and named."""
+    lost, _ = await desk.trials()
+    change(
+        desk.jobs,
+        "UPDATE events SET data = replace(data, '1.0', '0.5') WHERE kind = 'TrialScored' AND "
+        "stream = (SELECT id FROM streams WHERE name = ?)",
+        f"trial/{lost}",
+    )
+
+    said = await exported(desk, "jsonl")
+
+    assert 1 == said.code
+    assert f"error: {lost} is left out: stream 'trial/{lost}' version" in said.err
+    assert "1 trial exported" in said.err
+    assert lost not in said.out
 
 
 # Tables

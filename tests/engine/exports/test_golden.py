@@ -15,6 +15,7 @@ import pytest
 from helpers.exports import FORMS, exported
 from helpers.given import unknown
 from helpers.golden import JOB, golden_log
+from helpers.logs import chained
 from trialog.engine.exports import writing
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
@@ -72,6 +73,7 @@ async def test_a_later_releases_event_is_told(name: str) -> None:
     async with golden_log(GOLDEN / "files") as log:
         stream = log._streams["trial/t__00000001"]
         stream[3] = unknown(stream[3], ignorable=False)
+        stream[:] = chained(stream)
         data, left_out = await exported(log, JOB, name)
 
     if name == "events":

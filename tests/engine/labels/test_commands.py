@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from helpers.altering import change as change_log
 from helpers.desk import JUDGE, PERSON, change, write_desk
 from helpers.judges import Endpoint, completion
 from helpers.judges import said as said_by_judge
@@ -354,18 +355,35 @@ async def test_people_are_kept_and_waited_for(tmp_path: Path) -> None:
     assert 0 == (await tried(desk)).code
 
 
+async def test_a_trial_that_was_altered_is_told(desk: Desk) -> None:
+    """Nothing is tried on forged events: the trial is named with the place and left out."""
+    lost, _ = await desk.trials()
+    change_log(
+        desk.jobs,
+        "UPDATE events SET at = 'yesterday' WHERE kind = 'AgentFinished' AND "
+        "stream = (SELECT id FROM streams WHERE name = ?)",
+        f"trial/{lost}",
+    )
+
+    said = await tried(desk, check=True)
+
+    assert 1 == said.code
+    assert f"stream 'trial/{lost}' version" in said.out
+    assert "tried on 1 trial;" in said.out
+
+
 async def test_a_pruned_state_is_told(desk: Desk) -> None:
     """A trial whose events can't be read back is named and left out; with --check that is a 1."""
     from trialog.engine.labels import trying
 
     real, (lost, _) = trying.read_trial, await desk.trials()
 
-    async def fails(log: Any, trial: str) -> Any:
+    async def fails(log: Any, trial: str, **how: Any) -> Any:
         from trialog.events.errors import BlobMissing
 
         if trial == lost:
             raise BlobMissing("sha256:0", "the store")
-        return await real(log, trial)
+        return await real(log, trial, **how)
 
     trying.read_trial = fails
     try:

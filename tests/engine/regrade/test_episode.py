@@ -13,6 +13,7 @@ import anyio
 import msgspec
 import pytest
 
+from helpers.altering import change as change_log
 from helpers.desk import JUDGE, PERSON, change, run_desk, write_desk
 from helpers.dying import DyingLog, died
 from helpers.judges import FakeClient, said
@@ -457,3 +458,51 @@ async def test_a_verifier_that_is_gone_today(desk: Desk) -> None:
     assert [row["verdict"] for row in summary["trials"]] == ["unchanged"] * 2
     (verifier,) = desk.regraded()[0]["new"]["verifiers"]
     assert verifier["name"] == "second"
+
+
+@pytest.mark.parametrize(("kind", "assignment"), [
+    ("VerifierScored", "data = replace(data, '1.0', '0.5')"),
+    ("TrialScored", "data = replace(data, '1.0', '0.5')"),
+    ("AgentFinished", "at = 'yesterday'"),
+    ("AgentFinished", "data = '{bad'"),
+    ("AgentFinished", None),
+])  # fmt: skip
+async def test_a_trial_whose_stream_was_altered(
+    desk: Desk, kind: str, assignment: str | None
+) -> None:
+    """It is named as not regradable, in the plan too; the other of its group is regraded."""
+    async with open_log(desk.jobs / "trialog.db", readonly=True) as log:
+        first, _ = await log.streams("trial/")
+        (event,) = [one for one in await log.read(first) if one.kind == kind]
+    doing = "DELETE FROM events" if assignment is None else f"UPDATE events SET {assignment}"
+    change_log(desk.jobs, f"{doing} WHERE position = ?", event.position)
+    change(desk.root, "score=1.0", "score=0.25")
+
+    wish = Wish(tasks_root=desk.root)
+    planned = {f"trial/{one.trial}": one.category for one in await desk.plan(tasks_root=desk.root)}
+    async with desk.services() as services:
+        done = await regrade_job(services, desk.job, wish, [].append)
+
+    assert planned.pop(first) == "trial_unreadable"
+    assert [*planned.values()] == [None]
+    summary = msgspec.json.decode(done.summary)
+    found = {f"trial/{row['trial_name']}": row["verdict"] for row in summary["trials"]}
+    assert found.pop(first) == "not_regradable"
+    assert [*found.values()] == ["pass->fail"]
+    assert (desk.jobs / desk.job / "regrade-summary.json").read_bytes() == done.summary
+
+
+async def test_a_plan_looks_at_judges_replies(tmp_path: Path) -> None:
+    """A long reply is a blob; one that is lost is told by the plan as by the regrade."""
+    desk = Desk(write_desk(tmp_path / "desk", {"quality": JUDGE}), tmp_path / "jobs")
+    long = " " * 200_000 + said(policy=2, clarity=0)
+    ran = await run_desk(desk.root, desk.jobs, attempts=1, judge_client=FakeClient(long))
+    desk.job, desk.client = ran.job, FakeClient()
+    assert [one.category for one in await desk.plan()] == [None]
+    lost = [
+        f for f in (desk.jobs / "blobs").rglob("*") if f.is_file() and b"policy" in f.read_bytes()
+    ]
+    assert len(lost) == 1
+    lost[0].unlink()
+
+    assert [one.category for one in await desk.plan()] == ["blob_missing"]

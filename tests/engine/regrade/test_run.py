@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 
+from helpers.altering import change, change_event, cut
 from helpers.dying import DyingLog, died
 from helpers.fakes import FakeSandbox
 from helpers.regrades import Bench, graded
@@ -20,7 +22,14 @@ from trialog.engine.sandbox.protocol import Command, Exit, ImageRequest
 from trialog.events.clock import RandomIds, SystemClock
 from trialog.events.codec import decode
 from trialog.events.envelope import NewEvent
-from trialog.events.kinds import BlobsPruned, RegradeScored, RegradeStarted, WorkspaceSaved
+from trialog.events.errors import LogCorrupt
+from trialog.events.kinds import (
+    ArtifactsSaved,
+    BlobsPruned,
+    RegradeScored,
+    RegradeStarted,
+    WorkspaceSaved,
+)
 
 
 def verdicts(summary: dict[str, Any]) -> dict[str, str]:
@@ -491,3 +500,109 @@ async def test_a_secret_that_is_gone_is_told_first(bench: Bench) -> None:
     with pytest.raises(ConfigError, match="API_KEY"):
         await bench.regrade()
     assert await bench.log.last_position() == last
+
+
+FORGED = {
+    "changed data": """data = replace(data, '"files":', '"files":1')""",
+    "another time": "at = 'yesterday'",
+    "no JSON": "data = '{bad'",
+    "another type": """data = '{"archive":3}'""",
+    "an unknown kind": "kind = 'NeverHeardOf'",
+    "a later schema": "schema = 99",
+    "too deep": f"data = '{'[' * 20_000}{']' * 20_000}'",
+    "a null byte": "data = data || char(0)",
+}
+"""What may become of a WorkspaceSaved."""
+
+
+async def altered(bench: Bench, task: str, assignment: str | None) -> None:
+    """Change the event with the task's saved workspace, or delete it."""
+    stream = f"trial/{bench.trial(task)}"
+    (saved,) = [e for e in await bench.log.read(stream) if e.kind == "WorkspaceSaved"]
+    if assignment is None:
+        change(bench.jobs, "DELETE FROM events WHERE position = ?", saved.position)
+    else:
+        change_event(bench.jobs, stream, saved.version, assignment)
+
+
+@pytest.mark.parametrize("how", [*FORGED, "deleted"])
+async def test_a_trial_whose_stream_was_altered(bench: Bench, how: str) -> None:
+    """It is named as not regradable, in the plan too; the others are regraded, and the summary is
+    of this regrade, not of the one before."""
+    await bench.run(2, test="echo 0")
+    earlier = await bench.regrade()
+    before = (bench.folder / "summary.json").read_bytes()
+    bench.mend("task-1", "echo 1")
+    bench.mend("task-2", "echo 1")
+    await altered(bench, "task-1", FORGED.get(how))
+
+    planned = {one.task: one.category for one in await bench.plan()}
+    told: list[Any] = []
+    done = await regrade_job(bench.services(), bench.job, Wish(), told.append)
+
+    assert planned == {"task-1": "trial_unreadable", "task-2": None}
+    summary = msgspec.json.decode(done.summary)
+    assert summary["regrade_id"] == done.regrade_id != earlier["regrade_id"]
+    assert verdicts(summary) == {"task-1": "not_regradable", "task-2": "fail->pass"}
+    assert f"trial/{bench.trial('task-1')}" in summary["trials"][0]["error"]
+    assert (bench.folder / "regrade-summary.json").read_bytes() == done.summary
+    assert (bench.folder / "summary.json").read_bytes() == before
+    assert {one.split(":")[0] for one in done.problems} <= {
+        "summary.json", f"{bench.trial('task-1')}/regrade.json",
+    }  # fmt: skip
+    assert "regrade-summary.json" not in "".join(await bench.differences())
+
+
+async def test_a_trial_that_was_cut_short(bench: Bench) -> None:
+    """No chain tells that a stream's end is gone; where it stood when the job finished does."""
+    await bench.run(2, test="echo 0")
+    stream = f"trial/{bench.trial('task-1')}"
+    (scored,) = [e for e in await bench.log.read(stream) if e.kind == "TrialScored"]
+    cut(bench.jobs, stream, scored.version)
+
+    (planned, _) = await bench.plan()
+
+    assert planned.category == "trial_unreadable"
+    assert "it ends before what JobFinished recorded" in (planned.reason or "")
+
+
+async def test_a_job_whose_own_stream_was_altered(bench: Bench) -> None:
+    """What it says of tasks and trials can't be believed: nothing is planned."""
+    await bench.run(1)
+    change_event(bench.jobs, f"job/{bench.job}", 2, "at = '2030-01-01T00:00:00.000000Z'")
+    before = await bench.log.last_position()
+    with pytest.raises(LogCorrupt, match="version 2"):
+        await bench.plan()
+    with pytest.raises(LogCorrupt, match="version 2"):
+        await bench.regrade()
+    assert await bench.log.last_position() == before
+
+
+@pytest.mark.parametrize("how", ["missing", "altered"])
+async def test_a_plan_looks_at_saved_artifacts(bench: Bench, how: str) -> None:
+    """A plan reads every blob that the regrade will need: the two say the same."""
+    big = b"x" * 200_000  # so that it is a file
+
+    async def work(sandbox: FakeSandbox, command: Command, output: Any) -> Exit:
+        if "test.sh" not in command.argv[-1]:
+            await sandbox.write("/logs/artifacts/report.txt", big)
+        return await graded(sandbox, command, output)
+
+    bench.backend.phase = work
+    await bench.run(1)
+    (saved,) = await events_of(bench, "task-1", "ArtifactsSaved")
+    assert isinstance(saved, ArtifactsSaved)
+    digest = saved.artifacts[0].blob.blob.removeprefix("sha256:")
+    file = bench.jobs / "blobs" / "sha256" / digest[:2] / digest
+    assert [one.category for one in await bench.plan()] == [None]
+    if how == "missing":
+        file.unlink()
+    else:
+        file.chmod(0o600)
+        file.write_bytes(b"y" * len(big))
+
+    (planned,) = await bench.plan()
+    summary = await bench.regrade()
+
+    assert planned.category == f"blob_{how}"
+    assert planned.reason == summary["trials"][0]["error"]
