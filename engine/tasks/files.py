@@ -110,7 +110,9 @@ def walk(folder: Path, bounds: Bounds, follow: Callable[[str], bool]) -> list[En
             bits = stat.S_IMODE(mode) & 0o777
             if stat.S_ISDIR(mode):
                 if place in ancestors:
-                    raise TaskError("a link that leads back to its own folder", file=here / path)
+                    raise TaskError(
+                        "a link that leads back to its own folder", file=Path(item.path)
+                    )
                 entries.append(Entry(path, "folder", place, bits))
                 waiting.append((place, f"{path}/", ancestors | {place}))
             elif stat.S_ISREG(mode):

@@ -23,8 +23,10 @@ def raw_settings(text: str, file: Path) -> dict[str, Any]:
             return _table(tomllib.loads(text), file)
         except RecursionError:
             raise TaskError("no valid TOML: nested too deeply", file=file) from None
-        except ValueError as error:  # TOMLDecodeError, and what int() says of endless digits
+        except tomllib.TOMLDecodeError as error:
             raise TaskError(f"no valid TOML: {error}", file=file) from None
+        except ValueError:  # of int(), whose advice is for programmers
+            raise TaskError("no valid TOML: a number of thousands of digits", file=file) from None
     document = split_document(text)
     if not document.closed:
         raise TaskError(

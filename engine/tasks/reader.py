@@ -120,7 +120,11 @@ class Table:
         found: dict[str, str] = {}
         for variable, value in inner.items():
             if not variable or "=" in variable or "\0" in variable:
-                raise inner.error(variable, "no name of an environment variable")
+                raise inner.error(
+                    variable,
+                    "no name of an environment variable: one has a character or more, and no = "
+                    "among them",
+                )
             if not isinstance(value, str):
                 raise inner.error(
                     variable, f"expected text, found {describe(value)}; put it in quotes"

@@ -29,6 +29,8 @@ def check_script(path: Path, bounds: Bounds, *, what: str) -> bytes:
     carriage returns for parts of its words.
     """
     data = b"".join(chunks(regular_file(path, bounds, what=what)))
+    if b"\0" in data[:_FIRST_LINE_CAP].split(b"\n", 1)[0]:
+        raise TaskError(f"{what} has a NUL character in its first line; remove it", file=path)
     shell = shell_of(_interpreter(data))
     if shell is not None and is_crlf(data):
         raise TaskError(

@@ -288,8 +288,24 @@ def test_a_task_alone_does_not_lead_into_hidden_folders(make: Make, tmp_path: Pa
 def test_a_link_back_to_its_own_folder(make: Make):
     """A folder in the verifier that leads back to itself has no end."""
     folder = make("a")
-    (folder / "verifier" / "again").symlink_to(".")
-    refused(folder, "leads back to its own folder")
+    (folder / "verifier" / "more").mkdir()
+    (folder / "verifier" / "more" / "again").symlink_to(".")
+    refused(folder, "leads back to its own folder", "verifier/more/again")
+
+
+def test_a_nul_in_the_line_that_names_the_interpreter(make: Make):
+    """No system would start it, and the test would be tried only once the agent is done."""
+    folder = make("a")
+    (folder / "verifier" / "test.sh").write_bytes(b"#!/bin/ba\0sh\necho 1\n")
+    refused(folder, "test.sh has a NUL character in its first line", "verifier/test.sh")
+
+
+def test_a_number_of_very_many_digits(make: Make):
+    """It is told without advice for programmers."""
+    folder = make("b")
+    (folder / "task.toml").write_text(f"x = {'9' * 6000}\n")
+    error = refused(folder, "a number of thousands of digits", "task.toml")
+    assert "set_int_max" not in str(error)
 
 
 def test_links_beside_the_parts_are_kept_as_links(make: Make):
