@@ -197,7 +197,17 @@ def _is_root(user: str) -> bool:
 
 def _refuse_without_images(task: Task) -> None:
     """What bubblewrap can't give a task: an image of its own, and users of its own."""
+    from ..sandbox.bubblewrap.layout import is_system  # of no use to a job on Docker
+
     settings, instead = task.settings, "; use --sandbox docker"
+    workdir = settings.sandbox.workdir
+    if workdir is not None and is_system(workdir):
+        raise TaskError(
+            f"task {task.name} wants to work in {workdir}, and on bubblewrap that is this "
+            f"machine's own system{instead}",
+            file=task.settings_file,
+            key="workdir",
+        )
     if settings.sandbox.docker_image is not None or task.dockerfile is not None:
         image = settings.sandbox.docker_image or "its Dockerfile's"
         raise TaskError(

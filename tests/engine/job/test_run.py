@@ -487,6 +487,7 @@ async def test_task_warnings_are_in_the_result(tmp_path: Path) -> None:
         ('agent.user = "agent"', "agent.user"),
         ('verifier.user = "grader"', "verifier.user"),
         ('environment.workdir = "/"', "workdir"),
+        ('environment.workdir = "/usr/bin"', "workdir.*this machine's own system"),
     ],
 )
 async def test_what_bubblewrap_can_not_give_is_refused(
