@@ -183,10 +183,12 @@ class _Spool:
     def __init__(self, path: Path, limit: int) -> None:
         self._path = path
         self._left = limit
+        # There from the first: whoever looks tells silence from a killed engine by it.
+        _jobs.put((path, b""))
+        _start_writer()
 
     def write(self, data: bytes) -> None:
         if self._left > 0:
-            _start_writer()
             _jobs.put((self._path, data[: self._left]))
             self._left -= len(data)
             if self._left <= 0:

@@ -152,6 +152,7 @@ class FakeSandbox:
 
     async def look(self, path: str, *, cap: int, in_image: bool = False) -> FileSeen:
         """Nothing is anywhere."""
+        await self.backend.on_look(self)
         return FileSeen(kind="missing")
 
     async def put_back(self, path: str) -> None:
@@ -194,6 +195,7 @@ class FakeBackend:
         self.sandboxes: list[FakeSandbox] = []
         self.on_remove: Callable[[FakeSandbox], Awaitable[None]] = nothing
         self.on_changed: Callable[[FakeSandbox], Awaitable[None]] = nothing
+        self.on_look: Callable[[FakeSandbox], Awaitable[None]] = nothing
         self.on_reclaim: Callable[[Path], Awaitable[None]] = nothing
         self.outside: list[str] | None = []
         self.archive = zstandard.compress(b"\0" * 1024)

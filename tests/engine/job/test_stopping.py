@@ -17,6 +17,7 @@ from trialog.engine.job.config import JobConfig
 from trialog.engine.job.interruption import Interruption
 from trialog.engine.job.report import Notice, Report, TrialEnded
 from trialog.engine.sandbox.protocol import Command, Exit
+from trialog.engine.trial.hardening import way
 from trialog.events.open import memory_log
 
 CONFIG = JobConfig(tasks=["tasks"], agents=["oracle"])
@@ -59,15 +60,24 @@ async def test_a_fault_ends_one_trial(tmp_path: Path) -> None:
         ("agent", "errored", "sandbox_lost"),
         ("save", "scored", None),
         ("harden", "unscored", "sandbox_lost"),
+        ("much to harden", "unscored", "reward_tampered"),
         ("verifier", "unscored", "sandbox_lost"),
         ("remove", "scored", None),
         ("reclaim", "scored", None),
     ],
 )
 async def test_every_phase_has_a_deadline(
-    tmp_path: Path, phase: str, outcome: str, category: str | None
+    tmp_path: Path,
+    phase: str,
+    outcome: str,
+    category: str | None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A phase that never returns ends at its deadline, named by phase, and the job goes on."""
+    """A phase that never returns ends at its deadline, named by phase, and the job goes on.
+
+    A sandbox that answers while what the agent left is put back has too much to do, by the agent.
+    """
+    monkeypatch.setattr(way, "ANSWER", 0.1)
     backend, watched = FakeBackend(), Watched()
     reached: list[str] = []
 
@@ -88,6 +98,8 @@ async def test_every_phase_has_a_deadline(
         case "save":
             backend.on_save = hang
         case "harden":
+            backend.on_changed = backend.on_look = hang
+        case "much to harden":
             backend.on_changed = hang
         case "remove":
             backend.on_remove = hang

@@ -19,6 +19,7 @@ from trialog.engine.job.lock import own
 from trialog.engine.regrade.reverify import REASON, engine_given
 from trialog.engine.regrade.run import Wish, regrade_job
 from trialog.engine.sandbox.protocol import Command, Exit, ImageRequest
+from trialog.engine.trial.hardening import way
 from trialog.events.clock import RandomIds, SystemClock
 from trialog.events.codec import decode
 from trialog.events.envelope import NewEvent
@@ -255,7 +256,9 @@ async def test_a_sandbox_that_is_lost_fails_one_trial(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("phase", ["harden", "verifier"])
-async def test_a_sandbox_that_does_not_answer_fails_one_trial(bench: Bench, phase: str) -> None:
+async def test_a_sandbox_that_does_not_answer_fails_one_trial(
+    bench: Bench, phase: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A step that never returns ends at its deadline, and the other trial is regraded."""
     await bench.run(2, start_timeout_sec=0.5, stop_timeout_sec=0.5, save_timeout_sec=1.0)
     for task in ("task-1", "task-2"):
@@ -272,8 +275,9 @@ async def test_a_sandbox_that_does_not_answer_fails_one_trial(bench: Bench, phas
         await hang(sandbox)
         return await graded(sandbox, command, output)
 
+    monkeypatch.setattr(way, "ANSWER", 0.1)
     if phase == "harden":
-        bench.backend.on_changed = hang
+        bench.backend.on_changed = bench.backend.on_look = hang
     else:
         bench.backend.phase = run
     with anyio.fail_after(20):
