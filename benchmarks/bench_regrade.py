@@ -4,8 +4,9 @@
                                        [--functions 10000] [--harbor PATH]
 
 Scripts: a job of trivial trials is regraded as a whole command, against as many bare starts of a
-sandbox (`docker run --rm IMAGE true`, `bwrap … true`), in turns, the best of each. On bubblewrap a
-second floor tells what isolation and the test itself cost: bare starts with a sandbox's own name
+sandbox (`docker run --rm IMAGE true`, `bwrap … true`), in turns, the best of each. The bare
+container is the floor of both kinds; a bare `bwrap`, which has no engine to ask, is a stricter one.
+A third tells what isolation and the test itself cost there: bare starts with a sandbox's own name
 spaces and mounts, which run the task's own test; nothing is made, recorded or removed for them.
 `--harbor` names a Harbor program, whose `job regrade` does the same with a job of its own; it needs
 `docker compose`.
@@ -64,9 +65,10 @@ def main() -> None:
         print(f"{'what':44} {'s/trial':>9} {'a second':>9} {'ratio':>7}")
         with tempfile.TemporaryDirectory() as folder:
             task = write_task(Path(folder) / "trivial")
+            container = None
             if shutil.which("docker"):
                 bare = ("docker", "run", "--rm", "--network=none", options.image, "true")
-                scripts(task, "docker", bare, options)
+                container = scripts(task, "docker", bare, options)
             else:
                 print("docker: not on this machine's PATH, not measured")
             if shutil.which("bwrap"):
@@ -74,7 +76,7 @@ def main() -> None:
                     "bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--proc",
                     "/proc", "--dev", "/dev", "true",
                 )  # fmt: skip
-                scripts(task, "bubblewrap", bare, options)
+                scripts(task, "bubblewrap", bare, options, container)
             else:
                 print("bubblewrap: not on this machine's PATH, not measured")
     if options.functions > 1:
@@ -86,8 +88,14 @@ def row(what: str, seconds: float, floor: float) -> None:
     print(f"{what:44} {seconds:9.4f} {1 / seconds:9.1f} {seconds / floor:7.2f}", flush=True)
 
 
-def scripts(task: Path, sandbox: str, bare: tuple[str, ...], options: argparse.Namespace) -> None:
-    """A job's regrade against as many bare starts."""
+def scripts(
+    task: Path,
+    sandbox: str,
+    bare: tuple[str, ...],
+    options: argparse.Namespace,
+    container: float | None = None,
+) -> float:
+    """A job's regrade against as many bare starts, whose seconds a start come back."""
     n, at_once = options.trials, options.at_once
     with tempfile.TemporaryDirectory() as jobs:
         words = [
@@ -109,10 +117,13 @@ def scripts(task: Path, sandbox: str, bare: tuple[str, ...], options: argparse.N
             row("bwrap as a sandbox has it, running the test", held, floor)
         row(f"trialog regrade on {sandbox}, the whole command", ours, floor)
         if second is not None:
-            row("  … against the second floor", ours, held)
+            row("  … against the test in its sandbox", ours, held)
+        if container is not None:
+            row("  … against the bare container", ours, container)
         if options.harbor and sandbox == "docker":
             peer = harbor(task, options)
             row("Harbor's job regrade, the whole command", peer, floor)
+        return floor
 
 
 def isolated(task: Path, folder: Path) -> list[str]:
