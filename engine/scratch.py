@@ -6,10 +6,7 @@ whose it was and remove what a killed engine left.
 
 from __future__ import annotations
 
-import fcntl
 import os
-import struct
-import sys
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -18,18 +15,13 @@ from pathlib import Path
 from anyio import CancelScope, to_thread
 
 from .archive import remove_tree
+from .disk_hint import keep_apart
 from .sandbox.owner import is_dead, parse_owner, this_process
 
 FOLDER = ".scratch"
 TRIES = 4
 _COLON = "@"
 """A colon has a meaning of its own in lists of mounts and paths."""
-
-_FLAGS = struct.calcsize("l")
-_GET_FLAGS = 2 << 30 | _FLAGS << 16 | ord("f") << 8 | 1
-_SET_FLAGS = 1 << 30 | _FLAGS << 16 | ord("f") << 8 | 2
-_TOP = 0x20000
-"""What `chattr +T` sets, with Linux's FS_IOC_GETFLAGS and FS_IOC_SETFLAGS."""
 
 
 @asynccontextmanager
@@ -48,24 +40,8 @@ def _make(jobs_folder: Path, job: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     # What trials leave here is for nobody else on this machine, verifiers' files above all.
     os.chmod(folder.parent, 0o700)
-    _spread(folder)
+    keep_apart(folder)
     return folder
-
-
-def _spread(folder: Path) -> None:
-    """Tell ext4 to make the folders of this one apart from each other on the disk.
-
-    Where it has no journal, a new file costs a look at every one that was removed beside it in the
-    last minutes, and trials remove all that they make.
-    """
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        flags = int.from_bytes(fcntl.ioctl(fd, _GET_FLAGS, bytes(_FLAGS))[:4], sys.byteorder)
-        fcntl.ioctl(fd, _SET_FLAGS, (flags | _TOP).to_bytes(_FLAGS, sys.byteorder))
-    except OSError:
-        pass  # another file system
-    finally:
-        os.close(fd)
 
 
 def _remove(folder: Path) -> None:

@@ -28,25 +28,19 @@ class ChainCheck:
 
         Raises LogCorrupt with stream and version at the first that does not fit.
         """
+        stream, version = self._stream, self.version
         for event in events:
-            version = self.version + 1
+            version += 1
             if event.version != version:
                 raise LogCorrupt(
                     self._place(version), f"this event is missing; the next is {event.version}"
                 )
             try:
+                # By place: names would cost more than a twentieth.
                 found = event_hash(
-                    self._hash,
-                    stream=self._stream,
-                    version=version,
-                    kind=event.kind,
-                    schema=event.schema,
-                    id=event.id,
-                    at=event.at,
-                    causation=event.causation,
-                    ignorable=event.ignorable,
-                    data=event.data,
-                )
+                    self._hash, stream, version, event.kind, event.schema, event.id, event.at,
+                    event.causation, event.ignorable, event.data,
+                )  # fmt: skip
             except UnicodeEncodeError as error:
                 raise LogCorrupt(
                     self._place(version),

@@ -57,9 +57,13 @@ class Names(Collection[str]):
 
     def _place(self, data: bytes) -> int:
         """Where its number is, or would be."""
-        last = len(self._places) - 1
+        places, ends, text = self._places, self._ends, self._text
+        last = len(places) - 1
         place = hash(data) & last
-        while (number := self._places[place]) >= 0 and self._packed(number) != data:
+        while (number := places[place]) >= 0:
+            start, end = ends[number - 1] if number else 0, ends[number]
+            if end - start == len(data) and text.startswith(data, start):  # copies nothing
+                break
             place = (place + 1) & last
         return place
 

@@ -9,6 +9,7 @@ from anyio import to_thread
 
 from ...events.clock import Clock, Ids
 from ...events.log import EventLog
+from ..disk_hint import keep_apart
 from ..trial.record import stream_of as trial_stream
 from .record import stream_of as job_stream
 
@@ -27,6 +28,7 @@ def job_names(clock: Clock) -> list[str]:
 def claim(folder: Path) -> bool:
     """Make a folder that nobody had; False when it is there already."""
     folder.parent.mkdir(parents=True, exist_ok=True)
+    keep_apart(folder.parent)  # jobs are deleted whole
     try:
         folder.mkdir()
     except FileExistsError:

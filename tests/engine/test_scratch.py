@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from anyio import to_thread
 
+from trialog.engine.job.folders import claim
 from trialog.engine.scratch import scratch_folder
 
 
@@ -33,6 +34,15 @@ async def test_trials_are_apart_on_the_disk(tmp_path: Path) -> None:
         assert taken == await to_thread.run_sync(_apart, folder)
         assert not await to_thread.run_sync(_apart, folder.parent)
     assert not folder.exists()
+
+
+def test_jobs_are_apart_on_the_disk(tmp_path: Path) -> None:
+    """The folder of all jobs has the hint from the first one on."""
+    taken, jobs = _takes_hints(tmp_path / "probe"), tmp_path / "jobs"
+    jobs.mkdir()
+    assert not _apart(jobs)
+    assert claim(jobs / "2026-01-31__00-00-00")
+    assert _apart(jobs) == taken
 
 
 async def test_a_disk_without_hints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
