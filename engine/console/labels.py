@@ -129,7 +129,7 @@ async def apply_labels(
             report.each = len(work.trials) <= SHOWN
             found = await job_trials(log, await session.job(job))
             folder = job_folder(session.place, found.started)
-            files = JobFiles(log, found.started.job, folder)
+            files = JobFiles(log, found.started.job, folder, verify=True)
 
             async def written(trial: str) -> None:
                 for problem in (await files.write_trial(trial)).problems:

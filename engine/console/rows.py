@@ -101,7 +101,7 @@ async def summaries_of(
 ) -> tuple[dict[str, Any], RegradeSummary | None]:
     """The same, and the content of regrade-summary.json where there is one. With `readable`, both
     without the executions that can't be read."""
-    files = await JobSource(log, job).summary(readable=readable)
+    files = await JobSource(log, job, verify=True).summary(readable=readable)
     for problem in files.problems:
         raise problem.error
     found: dict[str, Any] = msgspec.json.decode(files.documents["summary.json"])
@@ -141,12 +141,13 @@ async def read_job(log: EventLog, job: str, *, kept: Collection[str] = ()) -> Jo
     unreadable: list[tuple[Slot, UnreadableTrial]] = []
     superseded: list[str] = []
     tally = Tally()
+    source = JobSource(log, job, verify=True)
     regrades = [one.id for one in by_weight(await finished_regrades(log, job))]
     for tries in slots.values():
         counts: TrialEnded | None = None
         for scheduled in tries:
             newest, slot = scheduled is tries[-1], scheduled.slot
-            view, corrupt = await _read(log, scheduled.trial)
+            view, corrupt = await _read(source, scheduled.trial)
             if corrupt is not None:
                 unreadable.append((slot, UnreadableTrial(*_of_slot(scheduled), str(corrupt))))
             if view is not None and view.finish is not None:
@@ -179,13 +180,13 @@ async def read_job(log: EventLog, job: str, *, kept: Collection[str] = ()) -> Jo
     )
 
 
-async def _read(log: EventLog, trial: str) -> tuple[TrialView | None, LogCorrupt | None]:
+async def _read(source: JobSource, trial: str) -> tuple[TrialView | None, LogCorrupt | None]:
     """What the log says of a trial, and what it can't be read past."""
+    events = await source.events(trial)
+    if isinstance(events, LogCorrupt):
+        return None, events
     fold = TrialFold(keep=False)
-    try:
-        fold.feed(await read_trial(log, trial))
-    except LogCorrupt as corrupt:
-        return None, corrupt
+    fold.feed(events)
     return fold.record(), fold.blocked
 
 

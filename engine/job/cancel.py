@@ -78,7 +78,7 @@ async def _unfinished(services: Services, job: str) -> list[str]:
 async def _end_all(services: Services, job: str) -> None:
     state = await load_job(services.log, job)
     assert state.started is not None
-    files = JobFiles(services.log, job, services.jobs_folder / state.started.folder)
+    files = JobFiles(services.log, job, services.jobs_folder / state.started.folder, verify=True)
     for name in await _unfinished(services, job):
         trial = TrialRecord(
             services.log, name, clock=services.clock, ids=services.ids,

@@ -53,6 +53,6 @@ async def conclude_reviewed(services: Services, hooks: Hooks, trial: str) -> Non
     finally:
         with CancelScope(shield=True):
             await to_thread.run_sync(folder.cleanup)
-    files = JobFiles(log, state.started.job, services.jobs_folder / job.started.folder)
+    files = JobFiles(log, state.started.job, services.jobs_folder / job.started.folder, verify=True)
     await files.write_trial(trial)
     await files.write_summary()

@@ -8,12 +8,14 @@ from typing import cast
 import msgspec
 
 from ...events.codec import decode_or_none
+from ...events.envelope import RecordedEvent
 from ...events.errors import BlobAltered, LogCorrupt
 from ...events.kinds import JobEvent, TrialScheduled
 from ...events.log import EventLog
 from ...events.pages import each_event
+from ...projections.source import JobSource
 from ..errors import CommandRefused
-from ..trial.load import load_trial
+from ..trial.load import load_trial, state_of
 from ..trial.record import stream_of as trial_stream
 from ..trial.state import TrialState
 from ..trial.work import find_saved_work
@@ -39,12 +41,12 @@ async def load_job(log: EventLog, job: str) -> JobState:
 
 
 async def load_execution(
-    log: EventLog, job: JobState, scheduled: TrialScheduled, asking: list[str]
+    source: JobSource, job: JobState, scheduled: TrialScheduled, asking: list[str]
 ) -> Execution:
-    """One try at a slot, as the log has it; one that can't be read says so."""
-    unreadable = None
+    """One try at a slot, as the log has it; one that can't be read or was altered says so."""
+    events, unreadable = await source.events(scheduled.trial), None
     try:
-        state = await load_trial(log, scheduled.trial)
+        state = state_of(_believed(events))
     except LogCorrupt as corrupt:
         state, unreadable = TrialState(), str(corrupt)
     saved = state.workspace
@@ -56,6 +58,12 @@ async def load_execution(
         asking=asking,
         unreadable=unreadable,
     )
+
+
+def _believed(events: list[RecordedEvent] | LogCorrupt) -> list[RecordedEvent]:
+    if isinstance(events, LogCorrupt):
+        raise events
+    return events
 
 
 async def _lost_work(log: EventLog, trial: str | None) -> str | None:
@@ -105,9 +113,17 @@ class JobPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def plan(log: EventLog, job: JobState, only: str | None) -> JobPlan:
-    """What a resume does with every slot of the job."""
+    """What a resume does with every slot of the job.
+
+    Every stream's hash chain is checked, for work is taken from it. Raises LogCorrupt where the
+    job's own is broken.
+    """
     assert job.started is not None
     config = config_of(job.started)
+    source = JobSource(log, job.started.job, verify=True)
+    await source.trials()
+    if source.broken is not None:
+        raise source.broken
     planned: list[PlannedSlot] = []
     executions: dict[str, list[Execution]] = {}
     images: dict[str, str] = {}
@@ -117,7 +133,7 @@ async def plan(log: EventLog, job: JobState, only: str | None) -> JobPlan:
     for slot in job_state.slots(config, [task.task for task in job.started.tasks]):
         key = slot_key(slot)
         tries = [
-            await load_execution(log, job, scheduled, asking[slot.task])
+            await load_execution(source, job, scheduled, asking[slot.task])
             for scheduled in job.executions.get(key, [])
         ]
         for execution in tries:

@@ -14,6 +14,7 @@ import msgspec
 
 from ...events.codec import decode_or_none
 from ...events.envelope import RecordedEvent
+from ...events.errors import LogCorrupt
 from ...events.kinds import (
     AgentFailed,
     AgentFinished,
@@ -117,7 +118,10 @@ async def _answering(log: EventLog, job: JobState, slot: Slot) -> str:
     if not executions:
         raise _Unseen(_no_trial(job, slot))
     for scheduled in reversed(executions):
-        payloads = _payloads(await read_trial(log, scheduled.trial))
+        try:
+            payloads = _payloads(await read_trial(log, scheduled.trial))
+        except LogCorrupt as corrupt:
+            raise _Unseen(str(corrupt)) from corrupt
         if _end(payloads) is None:
             continue
         calls = [

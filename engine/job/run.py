@@ -187,7 +187,7 @@ async def _only_files(
 ) -> JobResult:
     """A job that needs nothing but its files, where some are missing."""
     job, folder = started.job, services.jobs_folder / started.folder
-    files = JobFiles(services.log, job, folder)
+    files = JobFiles(services.log, job, folder, verify=True)
     await write_missing(files, folder, planned.executions, watch)
     summary = await write_summary(files, folder, watch)
     watch(JobClosed(job=job, folder=str(folder), interrupted=False, seconds=0.0))

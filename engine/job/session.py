@@ -95,7 +95,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
                 replays=self.started.replays,
             )
         )  # fmt: skip
-        files = JobFiles(services.log, job, self.folder)
+        files = JobFiles(services.log, job, self.folder, verify=self.resumed)
         interruption = Interruption(self.record, self.watch)
         async with (
             interruption.listening(services.log, self.since),

@@ -8,7 +8,7 @@ import msgspec
 
 from ...events.clock import Clock, Ids
 from ...events.envelope import NewEvent
-from ...events.errors import VersionConflict
+from ...events.errors import LogCorrupt, VersionConflict
 from ...events.kinds import TrialScheduled
 from ...projections.source import read_trial
 from ..errors import CommandRefused
@@ -83,7 +83,10 @@ async def apply_verifier(
 
 async def _refuse(tools: Tools, label: Label, trials: Sequence[TrialScheduled]) -> None:
     async def known(scheduled: TrialScheduled) -> StoredTrial | None:
-        events = await read_trial(tools.reads, scheduled.trial)
+        try:
+            events = await read_trial(tools.reads, scheduled.trial)
+        except LogCorrupt:
+            return None  # it is named when its turn comes, and the others go on
         return await stored_trial(scheduled.trial, events, label.verifier, None, tools.log.blobs)
 
     found: list[StoredTrial] = []

@@ -18,8 +18,11 @@ REASON = "reverify: the engine had given 0, because nothing usable came from the
 async def engine_given(log: EventLog, job: str) -> list[str]:
     """The trials of a job that have no verdict of a verifier's yet, in the summary's order."""
     finished = {one.id for one in await finished_regrades(log, job)}
-    summary = (await JobSource(log, job).summary(readable=True)).documents["summary.json"]
-    given = msgspec.json.decode(summary, type=dict[str, Any])["engine_given_rewards"]["trials"]
+    files = await JobSource(log, job, verify=True).summary(readable=True)
+    for problem in files.problems:  # of the job's own stream
+        raise problem.error
+    summary = msgspec.json.decode(files.documents["summary.json"], type=dict[str, Any])
+    given = summary["engine_given_rewards"]["trials"]
     found: list[str] = []
     for trial in given:
         stored = read_stored(trial, await read_trial(log, trial))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import cast
 
 from msgspec.structs import replace
@@ -28,6 +29,14 @@ def replay(recorded: Sequence[RecordedEvent], state: TrialState | None = None) -
             state = replace(state, version=event.version)
         else:
             state = evolve(state, cast("TrialEvent", decoded))
+    return state
+
+
+def state_of(events: Iterable[RecordedEvent]) -> TrialState:
+    """The state after a trial's events, which begin with those of what it goes on from."""
+    state = TrialState()
+    for _, own in groupby(events, lambda event: event.stream):
+        state = replay(list(own), judged_again(state) if state.episode else None)
     return state
 
 

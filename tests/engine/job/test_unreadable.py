@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from trialog.engine.job.api import Services, cancel_job, plan_resume, resume_job
 from trialog.engine.job.config import JobConfig
 from trialog.engine.job.report import Notice, TrialEnded
 from trialog.engine.sandbox.protocol import Command, Exit
+from trialog.events.errors import LogCorrupt
 from trialog.events.log import EventLog
 from trialog.events.open import open_log
 
@@ -25,6 +27,9 @@ DAMAGES = [
     "data = cast(x'7bff' AS TEXT)",
     "kind = 'FutureThing'",
     "schema = 99",
+    # What can be read, but is not what was appended:
+    "at = '2029-01-01T00:00:00.000000Z'",
+    "data = json_set(data, '$.duration', 0.125)",
 ]
 
 
@@ -109,6 +114,29 @@ async def test_no_summary_of_earlier(ran: Ran) -> None:
     result = await resume_job(ran.services, ran.job, Watched())
     assert result.summary["counts"]["scored"] == 2
     assert not summary.exists()
+
+
+async def test_cut_short(ran: Ran) -> None:
+    """Work whose stream ends before what JobFinished recorded is not graded."""
+    [stream] = await ran.log.streams("trial/task-2__")
+    last = (await ran.log.read(stream))[-1]
+    with sqlite3.connect(ran.root / "jobs" / "trialog.db") as db:
+        db.execute("DROP TRIGGER events_are_never_deleted")
+        db.execute("DELETE FROM events WHERE position = ?", (last.position,))
+    db.close()
+    assert await ran.plan() == ["keep", "leave", "grade"]
+
+
+async def test_a_job_whose_own_stream_was_altered(ran: Ran) -> None:
+    """What it says of tasks and trials can't be believed: nothing is resumed."""
+    place = ran.root / "jobs" / "trialog.db"
+    alter(place, f"job/{ran.job}", 2, "at = '2029-01-01T00:00:00.000000Z'")
+    before = await ran.log.last_position()
+    with pytest.raises(LogCorrupt, match="version 2"):
+        await ran.plan()
+    with pytest.raises(LogCorrupt, match="version 2"):
+        await resume_job(ran.services, ran.job, Watched())
+    assert await ran.log.last_position() == before
 
 
 async def test_cancelled(ran: Ran) -> None:
