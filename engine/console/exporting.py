@@ -52,8 +52,8 @@ async def export_thing(
             forms = ", ".join(_OF_REWARDS)
             raise ConfigError(f"--format {form} has no use for it; {forms} have", key=key)
 
-    def tell(name: str, error: Exception) -> None:
-        request.terminal.message(f"error: {escaped(name)} is left out: {escaped(said(error))}")
+    def tell(what: str, error: Exception) -> None:
+        request.terminal.message(f"error: {escaped(what)}: {escaped(said(error))}")
 
     async with opened(request, thing) as session:
         selection = await _select(session, thing)
@@ -118,8 +118,10 @@ def _conclude(terminal: Terminal, written: Written, what: str, *, masks: bool) -
         told += f", {written.masked.total()} of them masked" + (f" ({why})" if why else "")
     if written.left_out:
         told += f"; {written.left_out} left out"
+    if written.altered:
+        told += f"; {plural(written.altered, 'stream')} altered"
     terminal.message(told)
-    return EXIT_FAILED if written.left_out else EXIT_OK
+    return EXIT_FAILED if written.left_out or written.altered else EXIT_OK
 
 
 async def _known_in(session: Session, selection: Selection, moment: AsOf) -> None:

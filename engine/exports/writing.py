@@ -11,7 +11,9 @@ from typing import TypeAlias
 import msgspec
 from anyio import to_thread
 
-from ...events.errors import LogError, said
+from ...events.checking import ChainCheck
+from ...events.envelope import RecordedEvent
+from ...events.errors import LogCorrupt, LogError, said
 from ...events.kinds import TrialScheduled
 from ...events.log import EventLog
 from ...events.pages import pages
@@ -24,7 +26,7 @@ from .training import Trl
 
 Write: TypeAlias = Callable[[bytes], Awaitable[object]]
 Tell: TypeAlias = Callable[[str, LogError], object]
-"""Is told of each trial or stream that can't be read, and why."""
+"""Is told what becomes of each trial or stream that is damaged, and why."""
 
 
 class Written(msgspec.Struct):
@@ -32,6 +34,8 @@ class Written(msgspec.Struct):
 
     count: int = 0
     left_out: int = 0
+    altered: int = 0
+    """Streams that were written as they lie, though their hash chains are broken."""
     masked: Counter[str] = msgspec.field(default_factory=Counter[str])
     """Trials that are not to be trained on, by the reason."""
 
@@ -53,7 +57,7 @@ async def write_trials(
             data = await to_thread.run_sync(partial(_made, form, scheduled, read))
         except UNREADABLE as error:
             written.left_out += 1
-            tell(scheduled.trial, error)
+            tell(f"{scheduled.trial} is left out", error)
             data = form.left_out(scheduled, said(error))
         else:
             written.count += read is not None
@@ -69,14 +73,32 @@ def _made(form: Form, scheduled: TrialScheduled, read: TrialRead | None) -> byte
 
 
 async def write_events(log: EventLog, selection: Selection, write: Write, tell: Tell) -> Written:
-    """Write every event of the job's stream and its executions', or of the trial's own."""
+    """Write every event of the job's stream and its executions', or of the trial's own.
+
+    What was altered is written as it lies, for whoever wants to see it, and told.
+    """
     written = Written()
     async for stream in each_stream(log, selection):
+        chain: ChainCheck | None = ChainCheck(stream)
         try:
             async for events in pages(log, stream):
+                broken = await to_thread.run_sync(_broken, chain, events)
+                if broken is not None:
+                    chain = None  # what follows fits the broken place, or does not: all is said
+                    written.altered += 1
+                    tell(f"{stream} is written as it lies", broken)
                 await write(await to_thread.run_sync(event_lines, events))
                 written.count += len(events)
         except UNREADABLE as error:
             written.left_out += 1
-            tell(f"the rest of {stream}", error)
+            tell(f"the rest of {stream} is left out", error)
     return written
+
+
+def _broken(chain: ChainCheck | None, events: list[RecordedEvent]) -> LogCorrupt | None:
+    if chain is not None:
+        try:
+            chain.follow(events)
+        except LogCorrupt as corrupt:
+            return corrupt
+    return None

@@ -145,6 +145,27 @@ async def test_a_trial_that_was_altered_is_told(desk: Desk) -> None:
     assert lost not in said.out
 
 
+async def test_events_that_were_altered_are_told(desk: Desk) -> None:
+    """They are written as they lie, all of them; what is broken is named, and the exit code
+    tells."""
+    lost, _ = await desk.trials()
+    whole = await exported(desk, "events")
+    assert 0 == whole.code
+    change(
+        desk.jobs,
+        "UPDATE events SET at = '2030-01-01T00:00:00.000000Z' WHERE kind = 'TrialScored' AND "
+        "stream = (SELECT id FROM streams WHERE name = ?)",
+        f"trial/{lost}",
+    )
+
+    said = await exported(desk, "events")
+
+    assert 1 == said.code
+    assert len(said.objects) == len(whole.objects)
+    assert f"error: trial/{lost} is written as it lies: stream 'trial/{lost}' version" in said.err
+    assert f"{len(said.objects)} events exported; 1 stream altered" in said.err
+
+
 # Tables
 
 
