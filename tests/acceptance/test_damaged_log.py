@@ -69,4 +69,5 @@ def test_one_damaged_trial(
         ran = user.run(*command, code=1)
         assert f"stream 'trial/{trial}' version 3" in ran.out + ran.err
     exported = user.run("export", folder, "--format", "events", "--out", "events.jsonl")
-    assert exported.code == 0
+    assert exported.code == 1
+    assert f"error: trial/{trial} is written as it lies: stream 'trial/{trial}' v" in exported.err
