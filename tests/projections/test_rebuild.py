@@ -715,6 +715,22 @@ async def test_executions_that_go_on_in_a_circle() -> None:
             await read_trial(log, ONE)
 
 
+@pytest.mark.parametrize("few", [2, 1000])
+async def test_a_long_stream_is_checked_in_a_thread(
+    few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Few events are checked at once, more of them in a thread; both notice an altered one."""
+    monkeypatch.setattr(source_module, "FEW", few)
+    async with memory_log() as log:
+        assert isinstance(log, MemoryLog)
+        await fill_continued(log, 5, hash_of(5))
+        assert len(await read_trial(log, ONE)) > 2
+        events = log._streams[f"trial/{ONE}"]
+        events[2] = msgspec.structs.replace(events[2], at="2031-01-01T00:00:00.000000Z")
+        with pytest.raises(LogCorrupt, match=f"{ONE}' version 3"):
+            await read_trial(log, ONE)
+
+
 async def test_a_beginning_that_says_where_it_goes_on_from_and_can_not_be_read() -> None:
     """The event is named, as it is where it goes on from none."""
     async with memory_log() as log:
